@@ -43,31 +43,34 @@ Text lowered(Text text) {
 /// As many spaces as the argument says, up to 1000; or the text that it is.
 Text margin(const Value& width) {
   const std::int64_t size = std::clamp<std::int64_t>(width.as_integer().value_or(0), 0, 1000);
-  return width.text() != nullptr ? *width.text() : Text(static_cast<std::size_t>(size), U' ');
+  return width.is<Text>() ? *width.as<Text>() : Text(static_cast<std::size_t>(size), U' ');
 }
 
-/// The parts between marks, of which at most `limit` count.
-std::vector<Text> split(Run& run, const Text& text, const Text& mark, std::int64_t limit = kEach) {
+/// The parts between marks, or between white space if there is no mark. At most `limit` marks count.
+std::vector<Text> split(Run& run, const Text& text, const std::optional<TextView>& mark,
+                        std::int64_t limit = kEach) {
   std::vector<Text> out;
-  std::size_t from = 0;
-  for (; limit != 0 && run.charge(sizeof(Value)); --limit) {
-    const std::size_t at = text.find(mark, from);
-    if (at == npos) break;
-    out.push_back(text.substr(from, at - from));
-    from = at + mark.size();
+  for (std::size_t from = 0, at = 0;; --limit) {
+    if (!mark) from = at = text.find_first_not_of(kSpaces, from);
+    if (from == npos) break;
+    const bool more = limit != 0 && run.charge(sizeof(Value));
+    const std::size_t to = !more  ? npos
+                           : mark ? text.find(*mark, at)
+                                  : text.find_first_of(kSpaces, at);
+    out.push_back(text.substr(from, to - from));
+    if (to == npos) break;
+    from = to + (mark ? mark->size() : 0);
+    at = from + (from == to ? 1 : 0);  // nothing as a mark stands between all characters
   }
-  out.push_back(text.substr(from));
   return out;
 }
 
-/// The parts between white space.
-std::vector<Text> words(Run& run, const Text& text, std::int64_t limit) {
-  std::vector<Text> out;
-  auto from = std::find_if_not(text.begin(), text.end(), is_space);
-  for (; from != text.end() && run.charge(sizeof(Value)); --limit) {
-    const auto to = limit == 0 ? text.end() : std::find_if(from, text.end(), is_space);
-    out.emplace_back(from, to);
-    from = std::find_if_not(to, text.end(), is_space);
+Text joined(Run& run, const std::vector<Text>& parts, const Text& between) {
+  Text out;
+  if (!run.charge(parts.size() * between.size())) return out;
+  for (const Text& part : parts) {
+    if (&part != &parts.front()) out += between;
+    out += part;
   }
   return out;
 }
@@ -82,12 +85,12 @@ Sequence turned(Sequence sequence) {
 Value split_method(Call& c, bool right) {
   const auto as_asked = [right](auto all) { return right ? turned(std::move(all)) : all; };
   const bool at_spaces = c.get(1, "sep", nullptr).is_none();
-  const std::int64_t limit = c.get(2, "maxsplit").as_integer().value_or(kEach);
-  const Text text = as_asked(c.text(0));
   const Text mark = at_spaces ? Text() : as_asked(c.needed(1, "sep"));
   if (mark.empty() && !at_spaces) return c.run.wrong("an empty separator");
   List out;
-  for (Text& part : at_spaces ? words(c.run, text, limit) : split(c.run, text, mark, limit))
+  for (Text& part :
+       split(c.run, as_asked(c.text(0)), at_spaces ? std::nullopt : std::optional<TextView>(mark),
+             c.get(2, "maxsplit").as_integer().value_or(kEach)))
     out.items.emplace_back(as_asked(std::move(part)));
   return List{as_asked(std::move(out.items))};
 }
@@ -107,32 +110,19 @@ Value split_lines(Call& c) {
 
 Value strip(Call& c, bool left, bool right) {
   if (c.get(1, "chars", nullptr).is_none()) return stripped(c.text(0), left, right);
-  const Text dropped = c.needed(1, "chars");
-  return stripped(c.text(0), left, right, &dropped);
+  return stripped(c.text(0), left, right, c.needed(1, "chars"));
 }
 
 Value replace(Call& c) {
-  const Text text = c.text(0);
-  const Text old = c.text(1, "old");
-  const Text made = c.text(2, "new");
-  std::int64_t left = c.get(3, "count").as_integer().value_or(kEach);
-  Text out;
-  std::size_t at = 0;
-  for (; left != 0 && c.run.charge(made.size() + 1); --left) {
-    const std::size_t found = text.find(old, at);
-    if (found == npos) break;
-    out += text.substr(at, found - at) + made;
-    at = found + old.size();
-    if (old.empty()) out += text.substr(at++, 1);  // between all characters
-  }
-  return at < text.size() ? out + text.substr(at) : out;
+  const std::int64_t limit = c.get(3, "count").as_integer().value_or(kEach);
+  return joined(c.run, split(c.run, c.text(0), c.text(1, "old"), limit), c.text(2, "new"));
 }
 
 /// The first of the texts asked for that the text begins, or ends, with.
 std::optional<Text> affix(Call& c, bool at_end) {
   const Text text = c.text(0);
   const Value wanted = c[1];
-  for (const Value& one : wanted.list() != nullptr ? c.run.items(wanted) : std::vector{wanted}) {
+  for (const Value& one : wanted.is<List>() ? c.run.items(wanted) : std::vector{wanted}) {
     const Text part = c.run.needed(one);
     if (at_end ? text.ends_with(part) : text.starts_with(part)) return part;
   }
@@ -141,8 +131,8 @@ std::optional<Text> affix(Call& c, bool at_end) {
 
 /// a.b.0 of a value, as `attribute=` says.
 Value path(Run& run, Value value, const Value& attribute) {
-  if (attribute.text() == nullptr) return item(run, value, attribute);
-  for (const Text& name : split(run, *attribute.text(), U".")) {
+  if (!attribute.is<Text>()) return item(run, value, attribute);
+  for (const Text& name : split(run, *attribute.as<Text>(), U".")) {
     const auto index = number_in<std::int64_t>(bytes_of(name));
     value = item(run, value, index ? Value(*index) : Value(name));
   }
@@ -150,14 +140,10 @@ Value path(Run& run, Value value, const Value& attribute) {
 }
 
 Value join(Run& run, const Value& list, const Text& between, const Value& attribute = {}) {
-  const std::vector<Value> all = run.items(list);
-  if (!run.charge(all.size() * between.size())) return {};
-  Text out;
-  for (const Value& value : all) {
-    if (&value != &all.front()) out += between;
-    out += run.written(attribute.is_undefined() ? value : path(run, value, attribute));
-  }
-  return out;
+  std::vector<Text> parts;
+  for (const Value& value : run.items(list))
+    parts.push_back(run.written(attribute.is_undefined() ? value : path(run, value, attribute)));
+  return joined(run, parts, between);
 }
 
 /// By a member if `attribute` is one; upper and lower case are the same unless `exact`.
@@ -166,7 +152,7 @@ List sorted(Run& run, const Value& list, const Value& attribute, bool down, bool
   if (!run.charge(std::min<std::uint64_t>(list.weight(), ~0U) * 16)) return {};
   for (const Value& value : run.items(list)) {
     Value key = attribute.is_undefined() ? value : path(run, value, attribute);
-    if (key.text() != nullptr && !exact) key = lowered(*key.text());
+    if (key.is<Text>() && !exact) key = lowered(*key.as<Text>());
     if (!keyed.empty() && order(keyed[0].first, key) == std::partial_ordering::unordered)
       run.wrong("cannot order " + keyed[0].first.type() + " and " + key.type());
     keyed.emplace_back(std::move(key), value);
@@ -186,10 +172,10 @@ Value first(const std::vector<Value>& items) {
 /// Names and values of a dict as tuples.
 Value pairs(Run& run, const Value& dict) {
   List out;
-  if (dict.dict() == nullptr && !dict.is_undefined())
+  if (!dict.is<Dict>() && !dict.is_undefined())
     return run.wrong("cannot take the items of " + dict.type());
-  if (dict.dict() != nullptr && run.charge(dict.weight()))
-    for (const auto& [key, value] : dict.dict()->items)
+  if (dict.is<Dict>() && run.charge(dict.weight()))
+    for (const auto& [key, value] : dict.as<Dict>()->items)
       out.items.emplace_back(List{{key, value}, true});
   return out;
 }
@@ -198,7 +184,8 @@ Value pairs(Run& run, const Value& dict) {
 Value apply(Call& c, const char* kind, std::size_t i, const Value& value) {
   Arguments arguments = {{"", value}};
   for (std::size_t k = i + 1; k < c.arguments.size(); ++k) arguments.push_back(c.arguments[k]);
-  return c.run.call(kind + bytes_of(c.needed(i)), std::move(arguments));
+  Call applied{c.run, std::move(arguments)};
+  return builtin(kind + bytes_of(c.needed(i)))(applied);
 }
 
 /// select, reject: (test, arguments of it), and selectattr, rejectattr: (name of a member, the same).
@@ -227,15 +214,13 @@ Value map(Call& c) {
 
 Value indent(Call& c) {
   const Text by = margin(c.get(1, "width", std::int64_t{4}));
+  const bool first = c.get(2, "first").truth();
   const bool blank = c.get(3, "blank").truth();
-  const std::vector<Text> lines = split(c.run, c.text(0), U"\n");
+  std::vector<Text> lines = split(c.run, c.text(0), U"\n");
   if (!c.run.charge(lines.size() * by.size())) return {};
-  Text out = c.get(2, "first").truth() ? by : Text();
-  for (const Text& line : lines) {
-    if (&line != &lines.front()) out += line.empty() && !blank ? U"\n" : U"\n" + by;
-    out += line;
-  }
-  return out;
+  for (Text& line : lines)
+    if (&line == &lines.front() ? first : blank || !line.empty()) line.insert(0, by);
+  return joined(c.run, lines, U"\n");
 }
 
 Value to_json(Call& c) {
@@ -246,7 +231,7 @@ Value to_json(Call& c) {
     style.indent = margin(indent);
     style.comma = U",";
   }
-  if (const Value marks = c.get(3, "separators"); marks.list() != nullptr) {
+  if (const Value marks = c.get(3, "separators"); marks.is<List>()) {
     style.comma = c.run.written(item(c.run, marks, std::int64_t{0}));
     style.colon = c.run.written(item(c.run, marks, std::int64_t{1}));
   }
@@ -262,14 +247,19 @@ Value to_json(Call& c) {
 /// int and float: of a number or of a text.
 Value number(Call& c, bool whole) {
   const Value value = c[0];
-  const std::string text = value.text() != nullptr ? bytes_of(stripped(c.text(0), true, true)) : "";
-  const auto integer = value.text() != nullptr ? number_in<std::int64_t>(text) : value.as_integer();
-  const auto real = value.text() != nullptr ? number_in<double>(text) : value.as_real();
+  const std::string text = value.is<Text>() ? bytes_of(stripped(c.text(0), true, true)) : "";
+  const auto integer = value.is<Text>() ? number_in<std::int64_t>(text) : value.as_integer();
+  const auto real = value.is<Text>() ? number_in<double>(text) : value.as_real();
   if (whole && integer) return *integer;
   if (!real) return c.get(1, "default", whole ? Value(std::int64_t{0}) : Value(0.0));
   if (!whole) return *real;
   return std::fabs(*real) < 9e18 ? Value(static_cast<std::int64_t>(*real))
                                  : c.run.wrong("a number beyond 64 bits");
+}
+
+bool is_odd(Call& c) {
+  Call rest{c.run, {{"", c[0]}, {"", std::int64_t{2}}}};
+  return builtin("%")(rest).truth();
 }
 
 Value range(Call& c) {
@@ -289,7 +279,7 @@ Value range(Call& c) {
 
 /// Of dict() and namespace(): what is in a dict, and the named arguments.
 Dict members(Call& c) {
-  Dict out = c[0].dict() != nullptr ? *c[0].dict() : Dict{};
+  Dict out = c[0].is<Dict>() ? *c[0].as<Dict>() : Dict{};
   for (const auto& [name, value] : c.arguments)
     if (!name.empty()) out.set(std::string(name), value);
   return out;
@@ -306,7 +296,8 @@ Value strftime_now(Call& c) {
   return std::string(out.data());
 }
 
-void add_functions(Builtins& table) {
+/// All but the operators.
+void add_builtins(Builtins& table) {
   table["range()"] = range;
   table["dict()"] = [](Call& c) { return members(c); };
   table["namespace()"] = [](Call& c) {
@@ -316,10 +307,8 @@ void add_functions(Builtins& table) {
     return c.run.wrong(printable(bytes_of(c.text(0)), 1000));
   };
   table["strftime_now()"] = strftime_now;
-}
 
-/// Methods, some of which are filters, too.
-void add_methods(Builtins& table) {
+  // methods, some of which are filters, too
   table["str.strip"] = table["|trim"] = [](Call& c) { return strip(c, true, true); };
   table["str.lstrip"] = [](Call& c) { return strip(c, true, false); };
   table["str.rstrip"] = [](Call& c) { return strip(c, false, true); };
@@ -362,16 +351,15 @@ void add_methods(Builtins& table) {
   table["dict.keys"] = table["|list"] = [](Call& c) { return List{c.run.items(c[0])}; };
   table["dict.values"] = [](Call& c) {
     List out;
-    for (const auto& [key, value] : c[0].dict()->items) out.items.push_back(value);
+    for (const auto& [key, value] : c[0].as<Dict>()->items) out.items.push_back(value);
     return out;
   };
   table["dict.get"] = [](Call& c) {
-    const Value* found = c[0].dict()->find(c[1]);
+    const Value* found = c[0].as<Dict>()->find(c[1]);
     return found != nullptr ? *found : c.get(2, "default", nullptr);
   };
-}
 
-void add_filters(Builtins& table) {
+  // filters
   table["|string"] = table["|safe"] = [](Call& c) { return c.text(0); };
   table["|indent"] = indent;
   table["|tojson"] = to_json;
@@ -405,31 +393,26 @@ void add_filters(Builtins& table) {
     return size ? *size : c.run.items(c[0]).size();
   };
   table["|reverse"] = [](Call& c) {
-    return c[0].text() != nullptr ? Value(turned(c.text(0))) : List{turned(c.run.items(c[0]))};
+    return c[0].is<Text>() ? Value(turned(c.text(0))) : List{turned(c.run.items(c[0]))};
   };
-}
 
-void add_tests(Builtins& table) {
+  // tests
   table["is defined"] = [](Call& c) { return !c[0].is_undefined(); };
   table["is undefined"] = [](Call& c) { return c[0].is_undefined(); };
   table["is none"] = [](Call& c) { return c[0].is_none(); };
-  table["is string"] = [](Call& c) { return c[0].text() != nullptr; };
-  table["is mapping"] = [](Call& c) { return c[0].dict() != nullptr; };
-  table["is boolean"] = [](Call& c) { return c[0].boolean() != nullptr; };
-  table["is true"] = [](Call& c) { return c[0].boolean() != nullptr && c[0].truth(); };
-  table["is false"] = [](Call& c) { return c[0].boolean() != nullptr && !c[0].truth(); };
-  table["is integer"] = [](Call& c) { return c[0].integer() != nullptr; };
-  table["is float"] = [](Call& c) { return c[0].real() != nullptr; };
+  table["is string"] = [](Call& c) { return c[0].is<Text>(); };
+  table["is mapping"] = [](Call& c) { return c[0].is<Dict>(); };
+  table["is boolean"] = [](Call& c) { return c[0].is<bool>(); };
+  table["is true"] = [](Call& c) { return c[0].is<bool>() && c[0].truth(); };
+  table["is false"] = [](Call& c) { return c[0].is<bool>() && !c[0].truth(); };
+  table["is integer"] = [](Call& c) { return c[0].is<std::int64_t>(); };
+  table["is float"] = [](Call& c) { return c[0].is<double>(); };
   table["is number"] = [](Call& c) { return c[0].as_real().has_value(); };
   table["is iterable"] =
       table["is sequence"] = [](Call& c) { return c[0].size() || c[0].is_undefined(); };
-  table["is divisibleby"] = [](Call& c) { return !c.run.call("%", c.arguments).truth(); };
-  table["is even"] = [](Call& c) {
-    return !c.run.call("%", {{"", c[0]}, {"", std::int64_t{2}}}).truth();
-  };
-  table["is odd"] = [](Call& c) {
-    return c.run.call("%", {{"", c[0]}, {"", std::int64_t{2}}}).truth();
-  };
+  table["is divisibleby"] = [](Call& c) { return !builtin("%")(c).truth(); };
+  table["is even"] = [](Call& c) { return !is_odd(c); };
+  table["is odd"] = is_odd;
   table["is in"] = table["in"];
   table["is eq"] = table["is equalto"] = table["is =="] = table["=="];
   table["is ne"] = table["is !="] = table["!="];
@@ -439,14 +422,24 @@ void add_tests(Builtins& table) {
 
 }  // namespace
 
-Builtins make_builtins() {
-  Builtins made;
-  add_operators(made);
-  add_functions(made);
-  add_methods(made);
-  add_filters(made);
-  add_tests(made);
-  return made;
+const Builtins& builtins() {
+  static const Builtins table = [] {
+    Builtins made;
+    add_operators(made);
+    add_builtins(made);
+    return made;
+  }();
+  return table;
+}
+
+Callable builtin(const std::string& name) {
+  if (const auto found = builtins().find(name); found != builtins().end()) return found->second;
+  return [name](Call& c) {
+    const bool filter = name.starts_with('|');
+    return c.run.wrong((filter ? "the filter " : "the test ") +
+                           in_quotes(name.substr(filter ? 1 : 3)) + " is not known here",
+                       ErrorCode::unsupported);
+  };
 }
 
 }  // namespace runnel::jinja

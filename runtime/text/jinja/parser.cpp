@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // From source to nodes by recursive descent: each function reads a construct and gives the node that runs it.
-#include <algorithm>
 #include <initializer_list>
 #include <iterator>
 
@@ -8,7 +7,6 @@
 #include "runtime/base/try.h"
 #include "runtime/text/jinja/scanner.h"
 #include "runtime/text/jinja/template.h"
-#include "runtime/text/utf8.h"
 
 namespace runnel::jinja {
 
@@ -16,19 +14,27 @@ namespace {
 
 using Words = std::initializer_list<std::string_view>;
 using Names = std::vector<std::string>;
-using NamedNodes = std::vector<std::pair<std::string, Node>>;
+/// An argument of a call, or a parameter of a macro with its default.
+struct Argument {
+  Argument(Node node, std::string its_name = {})
+      : value(std::move(node)), name(std::move(its_name)) {}
+  Node value;
+  std::string name;
+};
+using NodeList = std::vector<Argument>;
 constexpr int kMostDepth = 200;  // published templates stay below 40
 
-/// How strongly operators bind.
-enum Strength { kOr, kAnd, kNot, kComparison, kSum, kJoin, kProduct };
-/// Those between two values. What begins with another stands before it.
+/// How strongly what stands behind a value binds it. kSign: - before one.
+enum Strength { kIf, kOr, kAnd, kNot, kComparison, kSum, kJoin, kProduct, kFilter, kSign, kMember };
 using Operator = std::pair<std::string_view, Strength>;
-constexpr Operator kOperators[] = {{"or", kOr},          {"and", kAnd},       {"==", kComparison},
-                                   {"!=", kComparison},  {"<=", kComparison}, {">=", kComparison},
-                                   {"<", kComparison},   {">", kComparison},  {"in", kComparison},
-                                   {"not", kComparison}, {"+", kSum},         {"-", kSum},
-                                   {"~", kJoin},         {"//", kProduct},    {"*", kProduct},
-                                   {"/", kProduct},      {"%", kProduct}};
+/// What begins with another stands before it.
+constexpr Operator kOperators[] = {
+    {"if", kIf},         {"or", kOr},         {"and", kAnd},       {"not", kComparison},
+    {"in", kComparison}, {"==", kComparison}, {"!=", kComparison}, {"<=", kComparison},
+    {"<", kComparison},  {">=", kComparison}, {">", kComparison},  {"+", kSum},
+    {"-", kSum},         {"~", kJoin},        {"*", kProduct},     {"//", kProduct},
+    {"/", kProduct},     {"%", kProduct},     {"|", kFilter},      {"is", kFilter},
+    {".", kMember},      {"[", kMember},      {"(", kMember}};
 
 /// What `part` gives, run as a block: with variables of its own, which hide those of `outer`.
 template <class Part>
@@ -48,65 +54,23 @@ Value assign(Run& run, const Names& names, const Value& value) {
   return {};
 }
 
-Value set_member(Run& run, const std::string& space, const std::string& name, const Value& value) {
-  const Value target = run.variable(space);
-  if (target.space() == nullptr)
-    return run.wrong("cannot set a member of " + in_quotes(space) + ", which is no namespace");
-  if (run.charge((*target.space())->items.size())) (*target.space())->set(name, value);
-  return {};
-}
-
 /// The `loop` of the round with item `i`.
 Dict loop_at(const std::vector<Value>& all, std::size_t i) {
   const std::size_t left = all.size() - i;
-  Dict loop;
-  loop.items = {{"index", i + 1},
-                {"index0", i},
-                {"revindex", left},
-                {"revindex0", left - 1},
-                {"length", all.size()},
-                {"first", i == 0},
-                {"last", left == 1},
-                {"previtem", i > 0 ? all[i - 1] : Value()},
-                {"nextitem", left > 1 ? all[i + 1] : Value()}};
-  return loop;
-}
-
-/// @param parameters  with their defaults
-/// @param defined     where the macro was defined; null if that block has ended
-Value call_macro(const Call& call, const std::string& macro, const NamedNodes& parameters,
-                 const Node& body, const std::shared_ptr<Scope>& defined) {
-  Run& run = call.run;
-  const std::string name = "the macro " + in_quotes(macro);
-  if (!defined) return run.wrong(name + " is called outside its block");
-  for (std::size_t i = 0; i < call.arguments.size(); ++i) {
-    const std::string given(call.arguments[i].first);
-    const bool known = given.empty()
-                           ? i < parameters.size()
-                           : std::any_of(parameters.begin(), parameters.end(),
-                                         [&](const auto& one) { return one.first == given; });
-    if (!known)
-      return run.wrong(name + " has no parameter " +
-                       (given.empty() ? std::to_string(i + 1) : in_quotes(given)));
-  }
-  return in_block(run, defined, [&] {
-    for (std::size_t i = 0; i < parameters.size(); ++i) {
-      const auto& [parameter, otherwise] = parameters[i];
-      const Value* given = call.find(i, parameter);
-      const Value missing = Undefined{"parameter " + in_quotes(parameter) + " was not provided"};
-      run.scope->variables[parameter] = given != nullptr ? *given
-                                        : otherwise      ? otherwise(run)
-                                                         : missing;
-    }
-    return body(run);
-  });
+  return {{{"index", i + 1},
+           {"index0", i},
+           {"revindex", left},
+           {"revindex0", left - 1},
+           {"length", all.size()},
+           {"first", i == 0},
+           {"last", left == 1},
+           {"previtem", i > 0 ? all[i - 1] : Value()},
+           {"nextitem", left > 1 ? all[i + 1] : Value()}}};
 }
 
 class Parser : Scanner {
  public:
-  /// `builtins`: outlives what is parsed.
-  Parser(std::string_view source, const Builtins& builtins)
-      : Scanner(source), builtins_(builtins) {}
+  explicit Parser(std::string_view source) : Scanner(source) {}
 
   Result<Node> run() {
     Node body = parse_body({});
@@ -115,45 +79,7 @@ class Parser : Scanner {
   }
 
  private:
-  /// Counts how deep the constructs and nodes that are being parsed stand in one another.
-  void deepen() {
-    if (++depth_ > kMostDepth) wrong("nested deeper than " + std::to_string(kMostDepth));
-  }
-  /// At its end a construct with its nodes counts no more.
-  struct Nesting {
-    int& depth;
-    const int before;
-    ~Nesting() { depth = before; }
-  };
-  Nesting nested() {
-    deepen();
-    return {depth_, depth_ - 1};
-  }
-
-  Node node(Node::Part part) {
-    deepen();
-    return {line(), std::move(part)};
-  }
-  Node constant(Value value) const {
-    return {line(), [value](Run&) { return value; }};
-  }
-  /// A call of what is built in.
-  Node call(const std::string& name, const std::vector<Node>& first, NamedNodes others = {}) {
-    NamedNodes all;
-    for (const Node& value : first) all.emplace_back("", value);
-    all.insert(all.end(), others.begin(), others.end());
-    const auto found = builtins_.find(name);
-    const Callable* const builtin = found != builtins_.end() ? &found->second : nullptr;
-    return node([name, all, builtin](Run& run) {
-      Call made{run, {}};
-      made.arguments.reserve(all.size());
-      for (const auto& [argument, value] : all) made.arguments.emplace_back(argument, value(run));
-      const bool known = builtin != nullptr && !run.error();
-      return known ? (*builtin)(made) : run.call(name, std::move(made.arguments));
-    });
-  }
-
-  /// Before what stands between commas, up to `closing`. @return whether there is more
+  /// Whether there is more between commas, up to `closing`.
   bool more(std::string_view closing, bool first) {
     if (!first && !sees(closing)) expect(",");
     return !takes(closing) && !error();
@@ -162,13 +88,36 @@ class Parser : Scanner {
     return std::any_of(words.begin(), words.end(), [this](auto word) { return sees(word); });
   }
 
+  /// Counts how deep constructs and nodes stand in one another.
+  void deepen() {
+    if (++depth_ > kMostDepth) wrong("nested deeper than " + std::to_string(kMostDepth));
+  }
+  Node node(Node::Part part) {
+    deepen();
+    return {line(), std::move(part)};
+  }
+  Node constant(Value value) const {
+    return {line(), [value](Run&) { return value; }};
+  }
+  /// A call of what is built in.
+  Node call(const std::string& name, const NodeList& arguments) {
+    return node([arguments, called = builtin(name)](Run& run) {
+      Call made{run, {}};
+      made.arguments.reserve(arguments.size());
+      for (const auto& [value, argument] : arguments)
+        made.arguments.emplace_back(argument, value(run));
+      return run.error() ? Value() : called(made);
+    });
+  }
+
   // --- statements
 
   /// Until {% word %} with one of `ends`, whose word is left to be taken.
   Node parse_body(Words ends) {
-    const Nesting nesting = nested();
+    const int depth = depth_;
+    deepen();
     std::vector<Node> parts;
-    for (;;) {
+    while (!ended()) {
       if (Text text = take_text(); !text.empty()) parts.push_back(output(constant(text)));
       if (opens("{{")) {
         parts.push_back(output(parse_tuple()));
@@ -176,11 +125,10 @@ class Parser : Scanner {
       } else if (opens("{%")) {
         if (sees_one_of(ends)) break;
         parts.push_back(parse_statement());
-      } else {
-        if (ends.size() > 0) expected("{% " + std::string(*ends.begin()) + " %}");
-        break;
       }
     }
+    if (ends.size() > 0 && ended()) expected("{% " + std::string(*ends.begin()) + " %}");
+    depth_ = depth;
     return node([parts](Run& run) {
       for (std::size_t i = 0; i < parts.size() && run.flow == Run::Flow::on; ++i) parts[i](run);
       return Value();
@@ -217,7 +165,6 @@ class Parser : Scanner {
   }
 
   Node parse_statement() {
-    const Nesting nesting = nested();
     const std::string word = take_name();
     if (word == "if") return parse_if();
     if (word == "for") return parse_for();
@@ -241,7 +188,7 @@ class Parser : Scanner {
   Node parse_if() {
     std::vector<std::pair<Node, Node>> branches;
     do {
-      Node condition = parse_tuple(false);
+      Node condition = parse_tuple(kOr);
       close();
       branches.emplace_back(condition, parse_body({"endif", "elif", "else"}));
     } while (takes("elif"));
@@ -263,8 +210,8 @@ class Parser : Scanner {
   Node parse_for() {
     const Names names = parse_targets();
     expect("in");
-    const Node iterated = parse_tuple(false);
-    const Node condition = takes("if") ? parse_expression() : Node();
+    const Node iterated = parse_tuple(kOr);
+    const Node condition = takes("if") ? parse(kIf) : Node();
     close();
     ++loops_;
     const Node body = parse_body({"endfor", "else"});
@@ -298,28 +245,51 @@ class Parser : Scanner {
     if (!block) close();
     return node([names, member, value](Run& run) {
       const Value made = value(run);
-      return member.empty() ? assign(run, names, made) : set_member(run, names[0], member, made);
+      if (member.empty()) return assign(run, names, made);
+      const Value target = run.variable(names[0]);
+      Dict* const* space = target.as<Dict*>();
+      if (space == nullptr)
+        return run.wrong("cannot set a member of " + in_quotes(names[0]) +
+                         ", which is no namespace");
+      if (run.charge((*space)->items.size())) (*space)->set(member, made);
+      return Value();
     });
   }
 
   Node parse_macro() {
     const std::string name = take_name();
-    NamedNodes parameters;
+    NodeList parameters;
     expect("(");
     for (bool first = true; more(")", first); first = false) {
       const std::string parameter = take_name();
-      const Node otherwise = takes("=") ? parse_expression() : Node();
-      if (!first && parameters.back().second && !otherwise)
+      const Node otherwise = takes("=") ? parse(kIf) : Node();
+      if (!first && parameters.back().value && !otherwise)
         wrong("a parameter without default after one with a default");
-      parameters.emplace_back(parameter, otherwise);
+      parameters.emplace_back(otherwise, parameter);
     }
     const int loops = std::exchange(loops_, 0);
     const Node body = parse_captured("endmacro");
     loops_ = loops;
-    return node([name, parameters, body](Run& run) {
+    return node([title = "the macro " + in_quotes(name), name, parameters, body](Run& run) {
       const std::weak_ptr<Scope> defined = run.scope;  // no ring
-      run.scope->variables[name] = Callable([name, parameters, body, defined](Call& call) {
-        return call_macro(call, name, parameters, body, defined.lock());
+      run.scope->variables[name] = Callable([title, parameters, body, defined](Call& call) {
+        const std::shared_ptr<Scope> around = defined.lock();
+        if (!around) return call.run.wrong(title + " is called outside its block");
+        return in_block(call.run, around, [&] {
+          std::size_t taken = 0;
+          for (std::size_t i = 0; i < parameters.size(); ++i) {
+            const auto& [otherwise, parameter] = parameters[i];
+            const Value* given = call.find(i, parameter);
+            if (given != nullptr) ++taken;
+            call.run.scope->variables[parameter] =
+                given != nullptr ? *given
+                : otherwise      ? otherwise(call.run)
+                            : Undefined{"parameter " + in_quotes(parameter) + " was not provided"};
+          }
+          if (taken < call.arguments.size())
+            return call.run.wrong(title + " has no parameter for one of the arguments");
+          return body(call.run);
+        });
       });
       return Value();
     });
@@ -328,74 +298,26 @@ class Parser : Scanner {
   // --- expressions
 
   /// Expressions between commas; one without a comma is itself.
-  Node parse_tuple(bool conditional = true) {
-    const Nesting nesting = nested();
-    const auto parse = [&] { return conditional ? parse_expression() : parse_binary(kOr); };
-    std::vector<Node> items = {parse()};
-    if (!sees(",")) return items[0];
-    while (takes(",") && !closes() && !sees(")")) items.push_back(parse());
+  Node parse_tuple(int least = kIf) {
+    Node value = parse(least);
+    if (!sees(",")) return value;
+    NodeList items = {value};
+    while (takes(",") && !closes() && !sees(")")) items.push_back(parse(least));
     return call("(,)", items);
   }
 
-  Node parse_expression() {
-    const Nesting nesting = nested();
-    Node value = parse_binary(kOr);
-    while (takes("if")) {
-      const Node condition = parse_binary(kOr);
-      const Node otherwise =
-          takes("else") ? parse_expression() : constant(Undefined{"the condition has no else"});
-      value = node([value, condition, otherwise](Run& run) {
-        return condition(run).truth() ? value(run) : otherwise(run);
-      });
-    }
-    return value;
-  }
-
   /// With operators of at least this strength.
-  Node parse_binary(int least) {
-    const Nesting nesting = nested();
-    Node left = least <= kNot && takes("not") ? call("not", {parse_binary(kNot)}) : parse_unary();
-    Node compared;  // b of a < b, which may go on with < c
-    while (const Operator* found = take_operator(least)) {
-      const auto& [sign, strength] = *found;
-      if (sign == "not") expect("in");
-      Node right = parse_binary(strength + 1);
-      const bool joins = strength <= kAnd || compared;
-      const Node next = strength == kComparison ? right : Node();
-      if (strength > kAnd)
-        right =
-            call(sign == "not" ? "not in" : std::string(sign), {compared ? compared : left, right});
-      left = joins ? logic(left, right, sign == "or") : right;
-      compared = next;
-    }
-    return left;
-  }
-  /// Null if there is none of this strength or more.
-  const Operator* take_operator(int least) {
-    const auto* const end = std::end(kOperators);
-    const auto* const found = std::find_if(std::begin(kOperators), end, [&](const Operator& one) {
-      return one.second >= least && takes(one.first);
-    });
-    return found != end ? found : nullptr;
-  }
-  /// `and` or `or`
-  Node logic(Node left, Node right, bool is_or) {
-    return node([left, right, is_or](Run& run) {
-      const Value value = left(run);
-      return value.truth() == is_or ? value : right(run);
-    });
-  }
-
-  Node parse_unary(bool filters = true) {
-    const Nesting nesting = nested();
-    Node value;
-    if (takes("-")) {
-      value = call("-", {constant(std::int64_t{0}), parse_unary(false)});
-    } else {
-      value = takes("+") ? parse_unary(false) : parse_operand();
-      if (!value) expected("an expression");
-    }
-    return parse_postfix(value, filters);
+  Node parse(int least) {
+    const int depth = depth_;
+    deepen();
+    Node value = least <= kNot && takes("not") ? call("not", {parse(kNot)})
+                 : takes("-") ? call("-", {constant(std::int64_t{0}), parse(kSign)})
+                 : takes("+") ? parse(kSign)
+                              : parse_operand();
+    if (!value) expected("an expression");
+    value = parse_behind(value, least);
+    depth_ = depth;
+    return value;
   }
 
   /// Null if none begins here.
@@ -404,8 +326,8 @@ class Parser : Scanner {
     if (takes("true") || takes("True")) return constant(true);
     if (takes("false") || takes("False")) return constant(false);
     if (takes("none") || takes("None")) return constant(nullptr);
-    if (takes("[")) return call("[,]", {}, parse_list("]"));
-    if (takes("{")) return call("{:}", {}, parse_list("}"));
+    if (takes("[")) return call("[,]", parse_list("]"));
+    if (takes("{")) return call("{:}", parse_list("}"));
     if (takes("(")) {
       if (takes(")")) return call("(,)", {});
       Node value = parse_tuple();
@@ -416,46 +338,75 @@ class Parser : Scanner {
     if (name.empty()) return {};
     return {line(), [name](Run& run) { return run.variable(name); }};
   }
-  /// Arguments, items, or keys and values, whose opening bracket is taken already.
-  NamedNodes parse_list(std::string_view closing) {
-    NamedNodes out;
+  /// Arguments, items, or keys and values, whose opening bracket is taken already, behind those of `list`.
+  NodeList parse_list(std::string_view closing, NodeList list = {}) {
     for (bool first = true; more(closing, first); first = false) {
       if (sees("*")) wrong("* before an argument is not known here", ErrorCode::unsupported);
       const std::string name = closing == ")" ? take_argument_name() : "";
-      out.emplace_back(name, parse_expression());
+      list.emplace_back(parse(kIf), name);
       if (closing != "}") continue;
       expect(":");
-      out.emplace_back("", parse_expression());
+      list.emplace_back(parse(kIf));
     }
-    return out;
+    return list;
   }
 
   /// What stands behind a value.
-  Node parse_postfix(Node value, bool filters) {
-    for (;;) {
-      if (takes(".")) {
+  Node parse_behind(Node value, int least) {
+    Node compared;  // b of a < b, which may go on with < c
+    while (const Operator* found = take_operator(least)) {
+      const auto [sign, strength] = *found;
+      if (sign == "if") {
+        const Node condition = parse(kOr);
+        const Node otherwise =
+            takes("else") ? parse(kIf) : constant(Undefined{"the condition has no else"});
+        value = node([value, condition, otherwise](Run& run) {
+          return condition(run).truth() ? value(run) : otherwise(run);
+        });
+      } else if (sign == "|") {
+        const std::string name = "|" + take_name();
+        value = call(name, takes("(") ? parse_list(")", {value}) : NodeList{value});
+      } else if (sign == "is") {
+        value = parse_test(value);
+      } else if (sign == ".") {
         const auto index = take_constant();
         const Node member = constant(index ? *index : Value(take_name()));
         value =
-            takes("(") ? call(".()", {value, member}, parse_list(")")) : call(".", {value, member});
-      } else if (takes("[")) {
+            takes("(") ? call(".()", parse_list(")", {value, member})) : call(".", {value, member});
+      } else if (sign == "[") {
         value = parse_subscript(value);
-      } else if (takes("(")) {
-        value = call("()", {value}, parse_list(")"));
-      } else if (filters && takes("|")) {
-        const std::string name = "|" + take_name();
-        value = call(name, {value}, takes("(") ? parse_list(")") : NamedNodes());
-      } else if (filters && takes("is")) {
-        value = parse_test(value);
+      } else if (sign == "(") {
+        value = call("()", parse_list(")", {value}));
       } else {
-        return value;
+        if (sign == "not") expect("in");
+        Node right = parse(strength + 1);
+        const Node next = strength == kComparison ? right : Node();
+        const std::string name = sign == "not" ? "not in" : std::string(sign);
+        if (strength > kAnd) right = call(name, {compared ? compared : value, right});
+        value = compared || strength <= kAnd ? logic(value, right, sign == "or") : right;
+        compared = next;
       }
     }
+    return value;
+  }
+  /// Null if there is none of this strength or more.
+  const Operator* take_operator(int least) {
+    const auto* const found =
+        std::find_if(std::begin(kOperators), std::end(kOperators),
+                     [&](const Operator& one) { return one.second >= least && takes(one.first); });
+    return found != std::end(kOperators) ? found : nullptr;
+  }
+  /// `and` or `or`
+  Node logic(Node left, Node right, bool is_or) {
+    return node([left, right, is_or](Run& run) {
+      const Value value = left(run);
+      return value.truth() == is_or ? value : right(run);
+    });
   }
   Node parse_subscript(Node object) {
     if (sees("]")) expected("an expression");
-    std::vector<Node> parts = {object};
-    do parts.push_back(sees(":") || sees("]") ? constant(nullptr) : parse_expression());
+    NodeList parts = {object};
+    do parts.push_back(sees(":") || sees("]") ? constant(nullptr) : parse(kIf));
     while (parts.size() < 4 && takes(":"));
     expect("]");
     if (parts.size() == 2) return call(".", parts);
@@ -466,18 +417,17 @@ class Parser : Scanner {
   Node parse_test(Node value) {
     const bool inverted = takes("not");
     const std::string name = "is " + take_name();
-    NamedNodes arguments;
+    NodeList arguments = {value};
     if (takes("(")) {
-      arguments = parse_list(")");
+      arguments = parse_list(")", arguments);
     } else if (!sees_one_of({"else", "or", "and", "if", "is"})) {
       if (const Node argument = parse_operand())
-        arguments.emplace_back("", parse_postfix(argument, false));
+        arguments.push_back(parse_behind(argument, kMember));
     }
-    const Node tested = call(name, {value}, arguments);
+    const Node tested = call(name, arguments);
     return inverted ? call("not", {tested}) : tested;
   }
 
-  const Builtins& builtins_;
   int depth_ = 0;
   int loops_ = 0;  // fors around this statement
 };
@@ -490,14 +440,13 @@ Result<Template> Template::parse(std::string_view source) {
                 " bytes, at most ", kMostBytes, " are read");
   if (const std::size_t bad = first_invalid_utf8(source); bad != source.npos)
     return fail(ErrorCode::malformed, "chat template: byte ", bad, " is not UTF-8");
-  auto builtins = std::make_shared<const Builtins>(make_builtins());
-  RUNNEL_TRY(Node body, Parser(source, *builtins).run());
-  return Template(std::move(builtins), std::move(body));
+  RUNNEL_TRY(Node body, Parser(source).run());
+  return Template(std::move(body));
 }
 
 Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
                               const std::tm& now, Limits limits) const {
-  Run run(*builtins_, limits, now);
+  Run run(limits, now);
   for (auto& [name, value] : variables) run.scope->variables[name] = std::move(value);
   body_(run);
   if (run.error()) return *run.error();

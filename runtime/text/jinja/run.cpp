@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a run goes, and the operators: members, slices, comparisons and arithmetic as Python has them.
+#include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
@@ -12,19 +12,19 @@ namespace runnel::jinja {
 namespace {
 
 constexpr int kMostValueDepth = 100;  // lists in lists
-constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+
+__extension__ using Wide = __int128;  // holds any sum and product of two integers
 
 std::int64_t size_of(const Value& value) {
   return static_cast<std::int64_t>(value.size().value_or(0));
 }
 
 Value slice(Call& c) {
-  const Value& object = c[0];
-  if (object.is_undefined()) return c.run.wrong(object.why_undefined());
-  if (object.text() == nullptr && object.list() == nullptr)
-    return c.run.wrong("a slice of " + object.type());
+  const Value object = c[0];
+  if (!c.run.defined(object)) return {};
+  if (!object.is<Text>() && !object.is<List>()) return c.run.wrong("a slice of " + object.type());
   for (std::size_t i = 1; i <= 3; ++i)
-    if (const Value& part = c[i]; !part.as_integer() && !part.is_none())
+    if (const Value part = c[i]; !part.as_integer() && !part.is_none())
       return c.run.wrong("a slice needs numbers, not " + part.type());
   const std::int64_t size = size_of(object);
   const std::int64_t step = std::clamp(c[3].as_integer().value_or(1), -size - 1, size + 1);
@@ -43,14 +43,15 @@ Value slice(Call& c) {
       out.push_back(all[static_cast<std::size_t>(i)]);
     return out;
   };
-  if (object.text() != nullptr) return chosen(*object.text(), Text());
-  return List{chosen(object.list()->items, std::vector<Value>()), object.list()->tuple};
+  if (object.is<Text>()) return chosen(*object.as<Text>(), Text());
+  return List{chosen(object.as<List>()->items, std::vector<Value>()), object.as<List>()->tuple};
 }
 
 bool contains(Run& run, const Value& container, const Value& value) {
-  if (container.text() != nullptr && value.text() != nullptr)
-    return run.charge(container.weight()) && container.text()->find(*value.text()) != Text::npos;
-  if (container.list() == nullptr && container.dict() == nullptr && !container.is_undefined())
+  if (container.is<Text>() && value.is<Text>())
+    return run.charge(container.weight()) &&
+           container.as<Text>()->find(*value.as<Text>()) != Text::npos;
+  if (!container.is<List>() && !container.is<Dict>() && !container.is_undefined())
     run.wrong("cannot look for " + value.type() + " in " + container.type());
   const std::vector<Value> all = run.items(container);
   return std::any_of(all.begin(), all.end(), [&](const Value& item) {
@@ -59,88 +60,85 @@ bool contains(Run& run, const Value& container, const Value& value) {
 }
 
 bool compare(Call& c, std::string_view sign) {
-  const Value& a = c[0];
-  const Value& b = c[1];
+  const Value a = c[0];
+  const Value b = c[1];
   if (!c.run.charge(std::min(a.weight(), b.weight()))) return false;
   const std::partial_ordering found = order(a, b);
   if (sign == "==" || sign == "!=") return std::is_eq(found) == (sign == "==");
-  if (a.is_undefined() || b.is_undefined()) {
-    c.run.wrong((a.is_undefined() ? a : b).why_undefined());
-  } else if (found == std::partial_ordering::unordered) {
+  if (c.run.defined(a) && c.run.defined(b) && found == std::partial_ordering::unordered)
     c.run.wrong("cannot order " + a.type() + " and " + b.type());
-  }
   return (sign[0] == '<' ? std::is_lt(found) : std::is_gt(found)) ||
          (sign.size() == 2 && std::is_eq(found));
 }
 
+/// Division rounds down.
+template <class T>
+T computed(std::string_view sign, T x, T y) {
+  if (sign == "+") return x + y;
+  if (sign == "-") return x - y;
+  if (sign == "*") return x * y;
+  T quotient = x / y;
+  if constexpr (std::is_same_v<T, double>)
+    quotient = std::floor(quotient);
+  else if (x % y != 0 && (x < 0) != (y < 0))
+    --quotient;
+  return sign == "//" ? quotient : x - quotient * y;
+}
+
 Value arithmetic(Call& c, std::string_view sign) {
-  const Value& a = c[0];
-  const Value& b = c[1];
+  const Value a = c[0];
+  const Value b = c[1];
   const auto x = a.as_real();
   const auto y = b.as_real();
-  if (a.is_undefined() || b.is_undefined())
-    return c.run.wrong((a.is_undefined() ? a : b).why_undefined());
+  if (!c.run.defined(a) || !c.run.defined(b)) return {};
   if (!x || !y)
     return c.run.wrong("cannot apply " + std::string(sign) + " to " + a.type() + " and " +
                        b.type());
   if ((sign[0] == '/' || sign == "%") && *y == 0) return c.run.wrong("a division by 0");
   if (sign == "/") return *x / *y;
-  const auto i = a.as_integer();
-  const auto j = b.as_integer();
-  if (!i || !j)
-    return sign == "+"    ? *x + *y
-           : sign == "-"  ? *x - *y
-           : sign == "*"  ? *x * *y
-           : sign == "//" ? std::floor(*x / *y)
-                          : *x - std::floor(*x / *y) * *y;
-  std::int64_t out = 0;
-  const bool lost = sign == "+"   ? __builtin_add_overflow(*i, *j, &out)
-                    : sign == "-" ? __builtin_sub_overflow(*i, *j, &out)
-                    : sign == "*" ? __builtin_mul_overflow(*i, *j, &out)
-                                  : *j == -1 && *i == kLeast;
-  if (lost) return c.run.wrong("a number beyond 64 bits");
-  if (sign[0] != '/' && sign != "%") return out;
-  const bool down = *i % *j != 0 && (*i < 0) != (*j < 0);
-  return sign == "%" ? *i % *j + (down ? *j : 0) : *i / *j - (down ? 1 : 0);
+  if (!a.as_integer() || !b.as_integer()) return computed(sign, *x, *y);
+  const Wide wide = computed<Wide>(sign, *a.as_integer(), *b.as_integer());
+  const auto made = static_cast<std::int64_t>(wide);
+  return made == wide ? made : c.run.wrong("a number beyond 64 bits");
 }
 
 Value add(Call& c) {
-  const Value& a = c[0];
-  const Value& b = c[1];
-  if (a.text() != nullptr && b.text() != nullptr) return c.text(0) + c.text(1);
-  if (a.list() == nullptr || b.list() == nullptr) return arithmetic(c, "+");
-  List joined{c.run.items(a), a.list()->tuple};
+  const Value a = c[0];
+  const Value b = c[1];
+  if (a.is<Text>() && b.is<Text>()) return c.text(0) + c.text(1);
+  if (!a.is<List>() || !b.is<List>()) return arithmetic(c, "+");
+  List joined{c.run.items(a), a.as<List>()->tuple};
   for (Value& item : c.run.items(b)) joined.items.push_back(std::move(item));
   return joined;
 }
 
 Value multiply(Call& c) {
   const Value text = c[0];
-  if (text.text() == nullptr || !c[1].as_integer()) return arithmetic(c, "*");
+  if (!text.is<Text>() || !c[1].as_integer()) return arithmetic(c, "*");
   const auto times = static_cast<std::uint64_t>(std::max<std::int64_t>(*c[1].as_integer(), 0));
   if (times > c.run.limits.bytes) return c.run.wrong("makes a text too large");
   Text out;
   if (!c.run.charge(times * std::max<std::uint64_t>(text.weight(), 1))) return {};
-  for (std::uint64_t i = 0; i < times; ++i) out += *text.text();
+  for (std::uint64_t i = 0; i < times; ++i) out += *text.as<Text>();
   return out;
 }
 
 /// callee(arguments)
 Value call(Call& c) {
   const Value callee = c[0];
-  if (callee.is_undefined()) return c.run.wrong(callee.why_undefined());
-  if (callee.callable() == nullptr) return c.run.wrong(callee.type() + " cannot be called");
+  if (!c.run.defined(callee)) return {};
+  if (!callee.is<Callable>()) return c.run.wrong(callee.type() + " cannot be called");
   c.arguments.erase(c.arguments.begin());
-  return (*callee.callable())(c);
+  return (*callee.as<Callable>())(c);
 }
 
 /// object.name(arguments)
 Value call_method(Call& c) {
   const Value object = c[0];
   const Value name = c[1];
-  const auto method = c.run.builtins.find(object.type() + "." + bytes_of(c.text(1)));
+  const auto method = builtins().find(object.type() + "." + bytes_of(c.text(1)));
   c.arguments.erase(c.arguments.begin() + 1);
-  if (method != c.run.builtins.end()) return method->second(c);
+  if (method != builtins().end()) return method->second(c);
   c.arguments[0].second = item(c.run, object, name);
   return call(c);
 }
@@ -156,7 +154,7 @@ Value dict(Call& c) {
   Dict out;
   for (std::size_t i = 0; i < c.arguments.size() && c.run.charge(i); i += 2) {
     if (c[i].depth() > 0) return c.run.wrong("the key of a dict is a " + c[i].type());
-    out.set(c[i], c.get(i + 1));
+    out.set(c[i], c[i + 1]);
   }
   return out;
 }
@@ -194,21 +192,27 @@ Value Run::step(int line, const Node::Part& part) {
   return error_ ? Value() : value;
 }
 
+bool Run::defined(const Value& value) {
+  const Undefined* missing = value.as<Undefined>();
+  if (value.is_undefined()) wrong(missing != nullptr ? missing->why : "a value is undefined");
+  return !value.is_undefined();
+}
+
 Text Run::written(const Value& value) { return charge(value.weight()) ? value.written() : Text(); }
 
 Text Run::needed(const Value& value) {
-  if (value.text() == nullptr) wrong("expected a text, found " + value.type());
+  if (!value.is<Text>()) wrong("expected a text, found " + value.type());
   return written(value);
 }
 
 std::vector<Value> Run::items(const Value& value) {
   std::vector<Value> all;
   if (!charge(value.size().value_or(0) * sizeof(Value))) return all;
-  if (const List* list = value.list()) {
+  if (const List* list = value.as<List>()) {
     all = list->items;
-  } else if (const Dict* dict = value.dict()) {
+  } else if (const Dict* dict = value.as<Dict>()) {
     for (const auto& [key, member] : dict->items) all.push_back(key);
-  } else if (const Text* text = value.text()) {
+  } else if (const Text* text = value.as<Text>()) {
     for (const char32_t c : *text) all.emplace_back(Text(1, c));
   } else if (!value.is_undefined()) {
     wrong("cannot go over " + value.type());
@@ -220,19 +224,9 @@ Value Run::variable(const std::string& name) const {
   for (const Scope* block = scope.get(); block != nullptr; block = block->outer.get())
     if (const auto found = block->variables.find(name); found != block->variables.end())
       return found->second;
-  const auto function = builtins.find(name + "()");
-  return function != builtins.end() ? Value(function->second)
-                                    : Undefined{in_quotes(name) + " is undefined"};
-}
-
-Value Run::call(const std::string& name, Arguments arguments) {
-  if (error_) return {};
-  Call made{*this, std::move(arguments)};
-  if (const auto found = builtins.find(name); found != builtins.end()) return found->second(made);
-  const bool filter = name.starts_with('|');
-  return wrong((filter ? "the filter " : "the test ") + in_quotes(name.substr(filter ? 1 : 3)) +
-                   " is not known here",
-               ErrorCode::unsupported);
+  const auto function = builtins().find(name + "()");
+  return function != builtins().end() ? Value(function->second)
+                                      : Undefined{in_quotes(name) + " is undefined"};
 }
 
 const Value* Call::find(std::size_t index, std::string_view name) const {
@@ -248,16 +242,15 @@ Value Call::get(std::size_t index, std::string_view name, const Value& otherwise
 }
 
 Value item(Run& run, const Value& object, const Value& index) {
-  if (object.is_undefined()) return run.wrong(object.why_undefined());
-  const Dict* dict = object.space() != nullptr ? *object.space() : object.dict();
+  if (!run.defined(object)) return {};
+  const Dict* dict = object.is<Dict*>() ? *object.as<Dict*>() : object.as<Dict>();
   if (dict != nullptr && run.charge(dict->items.size()))
     if (const Value* found = dict->find(index)) return *found;
-  if (const auto at = index.as_integer();
-      at && (object.text() != nullptr || object.list() != nullptr)) {
+  if (const auto at = index.as_integer(); at && (object.is<Text>() || object.is<List>())) {
     const auto i = static_cast<std::size_t>(*at < 0 ? *at + size_of(object) : *at);
     if (i < object.size())
-      return object.text() != nullptr ? Value(Text(1, (*object.text())[i]))
-                                      : object.list()->items[i];
+      return object.is<Text>() ? Value(Text(1, (*object.as<Text>())[i]))
+                               : object.as<List>()->items[i];
   }
   return Undefined{object.type() + " has no member " + in_quotes(bytes_of(run.written(index)))};
 }

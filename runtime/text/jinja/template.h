@@ -23,11 +23,7 @@ struct Limits {
   int depth = 400;                                // of calls and expressions
 };
 
-/// What templates can call: operators by their signs, "|trim" and other filters, "is none" and other tests, "str.split"
-/// and other methods (what they are applied to is the first argument), "range()" and other functions.
-using Builtins = std::map<std::string, Callable, std::less<>>;
-Builtins make_builtins();
-void add_operators(Builtins& table);
+class Run;
 
 /// A statement, which gives undefined, or an expression.
 class Node {
@@ -55,8 +51,7 @@ class Run {
  public:
   enum class Flow { on, next, leave };  // next and leave: up to the loop around
 
-  Run(const Builtins& table, const Limits& most, const std::tm& time)
-      : builtins(table), limits(most), now(time) {}
+  Run(const Limits& most, const std::tm& time) : limits(most), now(time) {}
 
   /// Keeps the error, with the line. @return undefined
   Value wrong(const std::string& message, ErrorCode code = ErrorCode::invalid_argument);
@@ -65,16 +60,15 @@ class Run {
   bool charge(std::uint64_t bytes);
   Value step(int line, const Node::Part& part);
 
+  /// Whether `value` is there to be used.
+  bool defined(const Value& value);
   Text written(const Value& value);
   /// The text that a value must be.
   Text needed(const Value& value);
   /// What a for loop goes over. Undefined is empty.
   std::vector<Value> items(const Value& value);
   Value variable(const std::string& name) const;
-  /// Calls what `builtins` has of this name.
-  Value call(const std::string& name, Arguments arguments);
 
-  const Builtins& builtins;
   const Limits limits;
   const std::tm now;
   Flow flow = Flow::on;
@@ -89,6 +83,9 @@ class Run {
   int depth_ = 0;
   int line_ = 1;
 };
+
+/// Of a call; the name, which the template holds, is empty before a positional one.
+using Arguments = std::vector<std::pair<std::string_view, Value>>;
 
 /// A call, of a macro or of what is built in.
 struct Call {
@@ -112,6 +109,14 @@ struct Call {
 /// object[index]
 Value item(Run& run, const Value& object, const Value& index);
 
+/// What templates can call: operators by their signs, "|trim" and other filters, "is none" and other tests, "str.split"
+/// and other methods (what they are applied to is the first argument), "range()" and other functions.
+using Builtins = std::map<std::string, Callable, std::less<>>;
+const Builtins& builtins();
+void add_operators(Builtins& table);
+/// The one of this name; if there is none, what says so when it is called.
+Callable builtin(const std::string& name);
+
 /// Immutable; render() may be called by several threads at a time.
 class Template {
  public:
@@ -121,7 +126,7 @@ class Template {
   ///         than kMostBytes.
   static Result<Template> parse(std::string_view source);
 
-  /// @param variables  what the template sees; texts among them should say that they were given (value.h)
+  /// @param variables  what the template sees; texts among them should say that they were given (marked_text.h)
   /// @param now        for strftime_now
   /// @return invalid_argument with the line for what the template itself refuses (raise_exception) or gets wrong and
   ///         for what goes beyond `limits`; unsupported for filters and tests that are not known.
@@ -129,9 +134,7 @@ class Template {
                       Limits limits = {}) const;
 
  private:
-  Template(std::shared_ptr<const Builtins> builtins, Node body)
-      : builtins_(std::move(builtins)), body_(std::move(body)) {}
-  std::shared_ptr<const Builtins> builtins_;  // which `body_` refers to
+  explicit Template(Node body) : body_(std::move(body)) {}
   Node body_;
 };
 

@@ -2,7 +2,6 @@
 // Values of a template: what Python would hold.
 #pragma once
 
-#include <algorithm>
 #include <charconv>
 #include <compare>
 #include <cstdint>
@@ -20,11 +19,15 @@
 namespace runnel::jinja {
 
 using Text = MarkedText;
+using TextView = std::basic_string_view<char32_t, MarkedCharacters>;
 
-/// As Python's str.isspace.
-bool is_space(char32_t c);
-/// Without white space, or without the characters of `dropped`, at its ends.
-Text stripped(const Text& text, bool left, bool right, const Text* dropped = nullptr);
+/// What Python's str.isspace takes for white space.
+constexpr TextView kSpaces =
+    U"\t\n\v\f\r\x1c\x1d\x1e\x1f "
+    U"\x85\xa0\x1680\x2000\x2001\x2002\x2003\x2004\x2005\x2006\x2007\x2008\x2009\x200a"
+    U"\x2028\x2029\x202f\x205f\x3000";
+/// Without the characters of `dropped` at its ends.
+Text stripped(const Text& text, bool left, bool right, TextView dropped = kSpaces);
 
 /// The number that is all of `text`, if it is one that a T holds. `base`: for integers, 10 if left out.
 template <class T, class... Base>
@@ -35,54 +38,64 @@ std::optional<T> number_in(std::string_view text, Base... base) {
   return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
 }
 
-class Run;
 class Value;
 struct Call;
-struct Dict;
-struct List;
-
-/// Of a call; the name, which the template holds, is empty before a positional one.
-using Arguments = std::vector<std::pair<std::string_view, Value>>;
-/// A macro, or what is built in.
-using Callable = std::function<Value(Call&)>;
 
 /// What a name or a member that is not there gives: empty when written, an error when used.
 struct Undefined {
   std::string why;
 };
+struct List {
+  std::vector<Value> items;
+  bool tuple = false;  // written with round brackets
+};
+struct Dict {
+  std::vector<std::pair<Value, Value>> items;  // in the order they were put there
 
-/// Lists and dicts never change once made, so values are shared freely and never form a ring.
+  const Value* find(const Value& key) const;
+  void set(const Value& key, Value value);
+};
+/// A macro, or what is built in.
+using Callable = std::function<Value(Call&)>;
+
+/// Lists and dicts never change once made, so values are shared freely and never form a ring. The one thing that changes
+/// is a namespace(): a Dict* that the run owns, so that its rings do not leak.
 class Value {
+  template <class T>
+  using Shared = std::shared_ptr<const T>;
+
  public:
   Value() = default;  // undefined
-  Value(Undefined undefined) : data_(std::make_shared<const Undefined>(std::move(undefined))) {}
+  Value(Undefined undefined) : data_(std::make_shared<Undefined>(std::move(undefined))) {}
   Value(std::nullptr_t) : data_(nullptr) {}
   Value(bool value) : data_(value) {}
   Value(std::int64_t value) : data_(value) {}
   Value(std::size_t size) : data_(static_cast<std::int64_t>(size)) {}
   Value(double value) : data_(value) {}
-  Value(Text text) : weight_(text.size()), data_(std::make_shared<const Text>(std::move(text))) {}
+  Value(Text text) : weight_(text.size()), data_(std::make_shared<Text>(std::move(text))) {}
   Value(const char* written) : Value(marked_text(written)) {}
   Value(const std::string& written) : Value(marked_text(written)) {}
   Value(List list);
   Value(Dict dict);
-  Value(Callable callable) : data_(std::make_shared<const Callable>(std::move(callable))) {}
-  /// {% set ns = namespace() %}: the one thing that changes. Owned by the run, so that rings do not leak.
+  Value(Callable callable) : data_(std::make_shared<Callable>(std::move(callable))) {}
   Value(Dict* space) : data_(space) {}
 
-  // Null if it is something else.
-  const bool* boolean() const { return std::get_if<bool>(&data_); }
-  const std::int64_t* integer() const { return std::get_if<std::int64_t>(&data_); }
-  const double* real() const { return std::get_if<double>(&data_); }
-  const Text* text() const { return pointee<Text>(); }
-  const List* list() const { return pointee<List>(); }
-  const Dict* dict() const { return pointee<Dict>(); }
-  const Callable* callable() const { return pointee<Callable>(); }
-  Dict* const* space() const { return std::get_if<Dict*>(&data_); }
-
-  bool is_none() const { return std::holds_alternative<std::nullptr_t>(data_); }
-  bool is_undefined() const { return data_.index() == 0; }
-  std::string why_undefined() const;
+  /// What it holds; null if that is no T.
+  template <class T>
+  const T* as() const {
+    if constexpr (std::is_scalar_v<T>)
+      return std::get_if<T>(&data_);
+    else if (const auto* held = std::get_if<Shared<T>>(&data_))
+      return held->get();
+    else
+      return nullptr;
+  }
+  template <class T>
+  bool is() const {
+    return std::holds_alternative<std::conditional_t<std::is_scalar_v<T>, T, Shared<T>>>(data_);
+  }
+  bool is_none() const { return is<std::nullptr_t>(); }
+  bool is_undefined() const { return is<Undefined>(); }
   /// An integer, or a boolean as 0 or 1.
   std::optional<std::int64_t> as_integer() const;
   /// A number of any kind.
@@ -99,36 +112,17 @@ class Value {
   std::string type() const;
   /// As {{ }} writes it.
   Text written() const;
-
   /// Equivalent if Python's == holds, less or greater if < or > does, unordered if the two have no order.
   friend std::partial_ordering order(const Value& a, const Value& b);
 
  private:
-  template <class T>
-  const T* pointee() const {
-    const auto* found = std::get_if<std::shared_ptr<const T>>(&data_);
-    return found != nullptr ? found->get() : nullptr;
-  }
   void hold(const Value& item);
 
   int depth_ = 0;
   std::uint64_t weight_ = 8;
-  std::variant<std::shared_ptr<const Undefined>, std::nullptr_t, bool, std::int64_t, double,
-               std::shared_ptr<const Text>, std::shared_ptr<const List>,
-               std::shared_ptr<const Dict>, std::shared_ptr<const Callable>, Dict*>
+  std::variant<Shared<Undefined>, std::nullptr_t, bool, std::int64_t, double, Shared<Text>,
+               Shared<List>, Shared<Dict>, Shared<Callable>, Dict*>
       data_;
-};
-
-struct List {
-  std::vector<Value> items;
-  bool tuple = false;  // written with round brackets
-};
-
-struct Dict {
-  std::vector<std::pair<Value, Value>> items;  // in the order they were put there
-
-  const Value* find(const Value& key) const;
-  void set(const Value& key, Value value);
 };
 
 /// How values are written: as Python's repr(), or as json.dumps() does.
