@@ -177,6 +177,18 @@ TEST(Jinja, HostileTemplatesEndSoonInLittleMemoryWithASentence) {
   }
 }
 
+TEST(Jinja, ALongTemplateIsNoDeepOne) {
+  const auto repeated = [](const std::string& part) {
+    std::string out;
+    for (int i = 0; i < 300; ++i) out += part;
+    return out;
+  };
+  EXPECT_EQ(shown(repeated("{% set x = 1, 2 %}{% if x %}{% endif %}") + "{{ x }}"), "(1, 2)");
+  EXPECT_EQ(shown("{% if 0 %}" + repeated("{% elif (0, 1)[0] %}a{{ x.y|z(1) }}") + "{% endif %}"),
+            "");
+  EXPECT_EQ(shown("{{ [" + repeated("-1 + 2 if x else 3, ") + "] | length }}"), "300");
+}
+
 TEST(Jinja, ANamespaceInItselfIsNoLeak) {
   EXPECT_EQ(
       shown("{% set a = namespace() %}{% set a.a = a %}{% set a.l = [a] %}{{ a.a.l | length }}"),

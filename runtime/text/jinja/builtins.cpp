@@ -18,26 +18,29 @@ constexpr auto npos = Text::npos;
 constexpr std::int64_t kEach = -1;     // no limit
 constexpr char32_t kStart = 0x110000;  // stands before the first character
 
-char32_t upper(char32_t c) {
-  return c - (code_point(c) >= U'a' && code_point(c) <= U'z' ? 32U : 0U);
-}
-char32_t lower(char32_t c) {
-  return c + (code_point(c) >= U'A' && code_point(c) <= U'Z' ? 32U : 0U);
-}
+bool is_latin(char32_t c) { return (code_point(c) | 32) >= U'a' && (code_point(c) | 32) <= U'z'; }
+bool is_letter(char32_t c) { return is_latin(c) || (c >= 0x80 && c != kStart); }
 bool is_digit(char32_t c) { return code_point(c) >= U'0' && code_point(c) <= U'9'; }
-bool is_letter(char32_t c) { return upper(c) != lower(c) || (c >= 0x80 && c != kStart); }
 
 /// Lower case behind characters that are inside(character) a word, upper case behind others.
 Text cased(Text text, bool (*inside)(char32_t)) {
   char32_t before = kStart;
   for (char32_t& c : text) {
-    const bool within = inside(std::exchange(before, code_point(c)));
-    c = within ? lower(c) : upper(c);
+    const bool low = inside(std::exchange(before, code_point(c)));
+    if (is_latin(c)) c = low ? c | 32 : c & ~char32_t{32};
   }
   return text;
 }
 Text lowered(Text text) {
   return cased(std::move(text), [](char32_t) { return true; });
+}
+
+/// What `make` gives for each of `all`.
+template <class Items, class Make>
+List listed(const Items& all, const Make& make) {
+  List out;
+  for (const auto& one : all) out.items.push_back(make(one));
+  return out;
 }
 
 /// As many spaces as the argument says, up to 1000; or the text that it is.
@@ -87,17 +90,14 @@ Value split_method(Call& c, bool right) {
   const bool at_spaces = c.get(1, "sep", nullptr).is_none();
   const Text mark = at_spaces ? Text() : as_asked(c.needed(1, "sep"));
   if (mark.empty() && !at_spaces) return c.run.wrong("an empty separator");
-  List out;
-  for (Text& part :
-       split(c.run, as_asked(c.text(0)), at_spaces ? std::nullopt : std::optional<TextView>(mark),
-             c.get(2, "maxsplit").as_integer().value_or(kEach)))
-    out.items.emplace_back(as_asked(std::move(part)));
-  return List{as_asked(std::move(out.items))};
+  const auto limit = c.get(2, "maxsplit").as_integer().value_or(kEach);
+  const auto at = at_spaces ? std::nullopt : std::optional<TextView>(mark);
+  return listed(as_asked(split(c.run, as_asked(c.text(0)), at, limit)), as_asked);
 }
 
 Value split_lines(Call& c) {
   const Text text = c.text(0);
-  const bool keep_ends = c.get(1, "keepends").truth();
+  const bool keep_ends = c.flag(1, "keepends");
   List out;
   for (std::size_t at = 0; at < text.size() && c.run.charge(sizeof(Value));) {
     const std::size_t end = std::min(text.find_first_of(U"\n\r", at), text.size());
@@ -118,13 +118,13 @@ Value replace(Call& c) {
   return joined(c.run, split(c.run, c.text(0), c.text(1, "old"), limit), c.text(2, "new"));
 }
 
-/// The first of the texts asked for that the text begins, or ends, with.
-std::optional<Text> affix(Call& c, bool at_end) {
+/// The size of the first of the texts asked for that the text begins, or ends, with.
+std::optional<std::size_t> affix(Call& c, bool at_end) {
   const Text text = c.text(0);
   const Value wanted = c[1];
   for (const Value& one : wanted.is<List>() ? c.run.items(wanted) : std::vector{wanted}) {
     const Text part = c.run.needed(one);
-    if (at_end ? text.ends_with(part) : text.starts_with(part)) return part;
+    if (at_end ? text.ends_with(part) : text.starts_with(part)) return part.size();
   }
   return {};
 }
@@ -160,9 +160,7 @@ List sorted(Run& run, const Value& list, const Value& attribute, bool down, bool
   std::stable_sort(keyed.begin(), keyed.end(), [down](const auto& x, const auto& y) {
     return std::is_lt(down ? order(y.first, x.first) : order(x.first, y.first));
   });
-  List out;
-  for (auto& [key, value] : keyed) out.items.push_back(std::move(value));
-  return out;
+  return listed(keyed, [](const auto& one) { return one.second; });
 }
 
 Value first(const std::vector<Value>& items) {
@@ -171,13 +169,12 @@ Value first(const std::vector<Value>& items) {
 
 /// Names and values of a dict as tuples.
 Value pairs(Run& run, const Value& dict) {
-  List out;
-  if (!dict.is<Dict>() && !dict.is_undefined())
-    return run.wrong("cannot take the items of " + dict.type());
-  if (dict.is<Dict>() && run.charge(dict.weight()))
-    for (const auto& [key, value] : dict.as<Dict>()->items)
-      out.items.emplace_back(List{{key, value}, true});
-  return out;
+  if (dict.is_undefined()) return List{};
+  if (!dict.is<Dict>()) return run.wrong("cannot take the items of " + dict.type());
+  if (!run.charge(dict.weight())) return {};
+  return listed(dict.as<Dict>()->items, [](const auto& one) {
+    return List{{one.first, one.second}, true};
+  });
 }
 
 /// The filter or test that argument `i` names, with the arguments behind it, of a value.
@@ -188,45 +185,44 @@ Value apply(Call& c, const char* kind, std::size_t i, const Value& value) {
   return builtin(kind + bytes_of(c.needed(i)))(applied);
 }
 
+/// The items of a list; none of what is false.
+std::vector<Value> items_if_any(Call& c) {
+  return c[0].truth() ? c.run.items(c[0]) : std::vector<Value>();
+}
+
 /// select, reject: (test, arguments of it), and selectattr, rejectattr: (name of a member, the same).
-Value selected(Call& c, bool of_member, bool wanted) {
+List selected(Call& c, bool of_member, bool wanted) {
   const std::size_t test = of_member ? 2 : 1;
-  List out;
-  for (const Value& value : c[0].truth() ? c.run.items(c[0]) : std::vector<Value>()) {
-    Value part = of_member ? path(c.run, value, c[1]) : value;
-    if (c.arguments.size() > test) part = apply(c, "is ", test, part);
-    if (part.truth() == wanted) out.items.push_back(value);
-  }
+  List out{items_if_any(c)};
+  std::erase_if(out.items, [&](const Value& value) {
+    const Value part = of_member ? path(c.run, value, c[1]) : value;
+    return (c.arguments.size() > test ? apply(c, "is ", test, part) : part).truth() != wanted;
+  });
   return out;
 }
 
 /// map(filter, arguments of it) or map(attribute=, default=)
-Value map(Call& c) {
+List map(Call& c) {
   const Value* attribute = c.find(npos, "attribute");
-  List out;
-  for (const Value& value : c[0].truth() ? c.run.items(c[0]) : std::vector<Value>()) {
-    Value made = attribute != nullptr ? path(c.run, value, *attribute) : apply(c, "|", 1, value);
-    if (made.is_undefined() && attribute != nullptr) made = c.get(npos, "default", made);
-    out.items.push_back(std::move(made));
-  }
-  return out;
+  return listed(items_if_any(c), [&](const Value& value) {
+    if (attribute == nullptr) return apply(c, "|", 1, value);
+    const Value made = path(c.run, value, *attribute);
+    return made.is_undefined() ? c.get(npos, "default", made) : made;
+  });
 }
 
 Value indent(Call& c) {
   const Text by = margin(c.get(1, "width", std::int64_t{4}));
-  const bool first = c.get(2, "first").truth();
-  const bool blank = c.get(3, "blank").truth();
   std::vector<Text> lines = split(c.run, c.text(0), U"\n");
   if (!c.run.charge(lines.size() * by.size())) return {};
   for (Text& line : lines)
-    if (&line == &lines.front() ? first : blank || !line.empty()) line.insert(0, by);
+    if (&line == &lines.front() ? c.flag(2, "first") : !line.empty() || c.flag(3, "blank"))
+      line.insert(0, by);
   return joined(c.run, lines, U"\n");
 }
 
 Value to_json(Call& c) {
-  Style style{.json = true};
-  style.ascii = c.get(1, "ensure_ascii").truth();
-  style.sorted = c.get(4, "sort_keys").truth();
+  Style style{.json = true, .ascii = c.flag(1, "ensure_ascii"), .sorted = c.flag(4, "sort_keys")};
   if (const Value indent = c.get(2, "indent", nullptr); !indent.is_none()) {
     style.indent = margin(indent);
     style.comma = U",";
@@ -317,12 +313,10 @@ void add_builtins(Builtins& table) {
   table["str.splitlines"] = split_lines;
   table["str.startswith"] = [](Call& c) { return affix(c, false).has_value(); };
   table["str.endswith"] = [](Call& c) { return affix(c, true).has_value(); };
-  table["str.removeprefix"] = [](Call& c) {
-    return c.text(0).substr(affix(c, false).value_or(U"").size());
-  };
+  table["str.removeprefix"] = [](Call& c) { return c.text(0).substr(affix(c, false).value_or(0)); };
   table["str.removesuffix"] = [](Call& c) {
     const Text text = c.text(0);
-    return text.substr(0, text.size() - affix(c, true).value_or(U"").size());
+    return text.substr(0, text.size() - affix(c, true).value_or(0));
   };
   table["str.lower"] = table["|lower"] = [](Call& c) { return lowered(c.text(0)); };
   table["str.upper"] =
@@ -350,9 +344,7 @@ void add_builtins(Builtins& table) {
   table["dict.items"] = table["|items"] = [](Call& c) { return pairs(c.run, c[0]); };
   table["dict.keys"] = table["|list"] = [](Call& c) { return List{c.run.items(c[0])}; };
   table["dict.values"] = [](Call& c) {
-    List out;
-    for (const auto& [key, value] : c[0].as<Dict>()->items) out.items.push_back(value);
-    return out;
+    return listed(c[0].as<Dict>()->items, [](const auto& one) { return one.second; });
   };
   table["dict.get"] = [](Call& c) {
     const Value* found = c[0].as<Dict>()->find(c[1]);
@@ -366,7 +358,7 @@ void add_builtins(Builtins& table) {
   table["|int"] = [](Call& c) { return number(c, true); };
   table["|float"] = [](Call& c) { return number(c, false); };
   table["|default"] = table["|d"] = [](Call& c) {
-    const bool empty = c.get(2, "boolean").truth() && !c[0].truth();
+    const bool empty = c.flag(2, "boolean") && !c[0].truth();
     return c[0].is_undefined() || empty ? c.get(1, "default_value", "") : c[0];
   };
   table["|select"] = [](Call& c) { return selected(c, false, true); };
@@ -376,13 +368,12 @@ void add_builtins(Builtins& table) {
   table["|map"] = map;
   table["|join"] = [](Call& c) { return join(c.run, c[0], c.text(1, "d"), c.get(2, "attribute")); };
   table["|sort"] = [](Call& c) {
-    return sorted(c.run, c[0], c.get(3, "attribute"), c.get(1, "reverse").truth(),
-                  c.get(2, "case_sensitive").truth());
+    return sorted(c.run, c[0], c.get(3, "attribute"), c.flag(1, "reverse"),
+                  c.flag(2, "case_sensitive"));
   };
   table["|dictsort"] = [](Call& c) {
     const std::int64_t by = c.text(2, "by") == U"value" ? 1 : 0;
-    return sorted(c.run, pairs(c.run, c[0]), by, c.get(3, "reverse").truth(),
-                  c.get(1, "case_sensitive").truth());
+    return sorted(c.run, pairs(c.run, c[0]), by, c.flag(3, "reverse"), c.flag(1, "case_sensitive"));
   };
   table["|max"] = [](Call& c) { return first(sorted(c.run, c[0], {}, true, false).items); };
   table["|min"] = [](Call& c) { return first(sorted(c.run, c[0], {}, false, false).items); };

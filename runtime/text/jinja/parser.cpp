@@ -14,14 +14,7 @@ namespace {
 
 using Words = std::initializer_list<std::string_view>;
 using Names = std::vector<std::string>;
-/// An argument of a call, or a parameter of a macro with its default.
-struct Argument {
-  Argument(Node node, std::string its_name = {})
-      : value(std::move(node)), name(std::move(its_name)) {}
-  Node value;
-  std::string name;
-};
-using NodeList = std::vector<Argument>;
+using Nodes = std::vector<Node>;
 constexpr int kMostDepth = 200;  // published templates stay below 40
 
 /// How strongly what stands behind a value binds it. kSign: - before one.
@@ -88,7 +81,16 @@ class Parser : Scanner {
     return std::any_of(words.begin(), words.end(), [this](auto word) { return sees(word); });
   }
 
-  /// Counts how deep constructs and nodes stand in one another.
+  /// Counts how deep constructs and nodes stand in one another; what stands in this one until its end.
+  struct Nesting {
+    int& depth;
+    const int before;
+    ~Nesting() { depth = before; }
+  };
+  Nesting nested() {
+    deepen();
+    return {depth_, depth_ - 1};
+  }
   void deepen() {
     if (++depth_ > kMostDepth) wrong("nested deeper than " + std::to_string(kMostDepth));
   }
@@ -100,12 +102,12 @@ class Parser : Scanner {
     return {line(), [value](Run&) { return value; }};
   }
   /// A call of what is built in.
-  Node call(const std::string& name, const NodeList& arguments) {
+  Node call(const std::string& name, const Nodes& arguments) {
     return node([arguments, called = builtin(name)](Run& run) {
       Call made{run, {}};
       made.arguments.reserve(arguments.size());
-      for (const auto& [value, argument] : arguments)
-        made.arguments.emplace_back(argument, value(run));
+      for (const Node& argument : arguments)
+        made.arguments.emplace_back(argument.name, argument(run));
       return run.error() ? Value() : called(made);
     });
   }
@@ -114,9 +116,8 @@ class Parser : Scanner {
 
   /// Until {% word %} with one of `ends`, whose word is left to be taken.
   Node parse_body(Words ends) {
-    const int depth = depth_;
-    deepen();
-    std::vector<Node> parts;
+    const Nesting nesting = nested();
+    Nodes parts;
     while (!ended()) {
       if (Text text = take_text(); !text.empty()) parts.push_back(output(constant(text)));
       if (opens("{{")) {
@@ -128,7 +129,6 @@ class Parser : Scanner {
       }
     }
     if (ends.size() > 0 && ended()) expected("{% " + std::string(*ends.begin()) + " %}");
-    depth_ = depth;
     return node([parts](Run& run) {
       for (std::size_t i = 0; i < parts.size() && run.flow == Run::Flow::on; ++i) parts[i](run);
       return Value();
@@ -165,6 +165,7 @@ class Parser : Scanner {
   }
 
   Node parse_statement() {
+    const Nesting nesting = nested();
     const std::string word = take_name();
     if (word == "if") return parse_if();
     if (word == "for") return parse_for();
@@ -258,14 +259,15 @@ class Parser : Scanner {
 
   Node parse_macro() {
     const std::string name = take_name();
-    NodeList parameters;
+    Nodes parameters;
     expect("(");
     for (bool first = true; more(")", first); first = false) {
+      const bool optional = !first && parameters.back();
       const std::string parameter = take_name();
-      const Node otherwise = takes("=") ? parse(kIf) : Node();
-      if (!first && parameters.back().value && !otherwise)
+      parameters.push_back(takes("=") ? parse(kIf) : Node());
+      parameters.back().name = parameter;
+      if (optional && !parameters.back())
         wrong("a parameter without default after one with a default");
-      parameters.emplace_back(otherwise, parameter);
     }
     const int loops = std::exchange(loops_, 0);
     const Node body = parse_captured("endmacro");
@@ -278,13 +280,14 @@ class Parser : Scanner {
         return in_block(call.run, around, [&] {
           std::size_t taken = 0;
           for (std::size_t i = 0; i < parameters.size(); ++i) {
-            const auto& [otherwise, parameter] = parameters[i];
-            const Value* given = call.find(i, parameter);
-            if (given != nullptr) ++taken;
-            call.run.scope->variables[parameter] =
-                given != nullptr ? *given
-                : otherwise      ? otherwise(call.run)
-                            : Undefined{"parameter " + in_quotes(parameter) + " was not provided"};
+            const Node& otherwise = parameters[i];
+            const Value* given = call.find(i, otherwise.name);
+            const Value missing =
+                Undefined{"parameter " + in_quotes(otherwise.name) + " was not provided"};
+            call.run.scope->variables[otherwise.name] = given != nullptr ? *given
+                                                        : otherwise      ? otherwise(call.run)
+                                                                         : missing;
+            taken += given != nullptr ? 1 : 0;
           }
           if (taken < call.arguments.size())
             return call.run.wrong(title + " has no parameter for one of the arguments");
@@ -299,25 +302,23 @@ class Parser : Scanner {
 
   /// Expressions between commas; one without a comma is itself.
   Node parse_tuple(int least = kIf) {
+    const Nesting nesting = nested();
     Node value = parse(least);
     if (!sees(",")) return value;
-    NodeList items = {value};
+    Nodes items = {value};
     while (takes(",") && !closes() && !sees(")")) items.push_back(parse(least));
     return call("(,)", items);
   }
 
   /// With operators of at least this strength.
   Node parse(int least) {
-    const int depth = depth_;
-    deepen();
+    const Nesting nesting = nested();
     Node value = least <= kNot && takes("not") ? call("not", {parse(kNot)})
                  : takes("-") ? call("-", {constant(std::int64_t{0}), parse(kSign)})
                  : takes("+") ? parse(kSign)
                               : parse_operand();
     if (!value) expected("an expression");
-    value = parse_behind(value, least);
-    depth_ = depth;
-    return value;
+    return parse_behind(value, least);
   }
 
   /// Null if none begins here.
@@ -339,14 +340,15 @@ class Parser : Scanner {
     return {line(), [name](Run& run) { return run.variable(name); }};
   }
   /// Arguments, items, or keys and values, whose opening bracket is taken already, behind those of `list`.
-  NodeList parse_list(std::string_view closing, NodeList list = {}) {
+  Nodes parse_list(std::string_view closing, Nodes list = {}) {
     for (bool first = true; more(closing, first); first = false) {
       if (sees("*")) wrong("* before an argument is not known here", ErrorCode::unsupported);
       const std::string name = closing == ")" ? take_argument_name() : "";
-      list.emplace_back(parse(kIf), name);
+      list.push_back(parse(kIf));
+      list.back().name = name;
       if (closing != "}") continue;
       expect(":");
-      list.emplace_back(parse(kIf));
+      list.push_back(parse(kIf));
     }
     return list;
   }
@@ -365,7 +367,7 @@ class Parser : Scanner {
         });
       } else if (sign == "|") {
         const std::string name = "|" + take_name();
-        value = call(name, takes("(") ? parse_list(")", {value}) : NodeList{value});
+        value = call(name, takes("(") ? parse_list(")", {value}) : Nodes{value});
       } else if (sign == "is") {
         value = parse_test(value);
       } else if (sign == ".") {
@@ -405,7 +407,7 @@ class Parser : Scanner {
   }
   Node parse_subscript(Node object) {
     if (sees("]")) expected("an expression");
-    NodeList parts = {object};
+    Nodes parts = {object};
     do parts.push_back(sees(":") || sees("]") ? constant(nullptr) : parse(kIf));
     while (parts.size() < 4 && takes(":"));
     expect("]");
@@ -417,7 +419,7 @@ class Parser : Scanner {
   Node parse_test(Node value) {
     const bool inverted = takes("not");
     const std::string name = "is " + take_name();
-    NodeList arguments = {value};
+    Nodes arguments = {value};
     if (takes("(")) {
       arguments = parse_list(")", arguments);
     } else if (!sees_one_of({"else", "or", "and", "if", "is"})) {

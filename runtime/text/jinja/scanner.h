@@ -33,7 +33,8 @@ class Scanner {
   }
   /// Says that `what` should stand here.
   void expected(const std::string& what) {
-    const std::string found = source_.substr(at_, std::max<std::size_t>(word_size(), 1));
+    const std::size_t size = ended() ? 0 : std::max(word_size(), utf8_step(rest()).length);
+    const std::string found = source_.substr(at_, size);
     wrong("expected " + what + ", found " +
           (closes()        ? "the end of the tag"
            : found.empty() ? "the end"

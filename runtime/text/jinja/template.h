@@ -30,6 +30,8 @@ class Node {
  public:
   using Part = std::function<Value(Run&)>;
 
+  std::string name;  // before it as an argument, or as the default of a parameter
+
   Node() = default;  // what was left out: gives undefined
   Node(int line, Part part) : line_(line), part_(std::make_shared<const Part>(std::move(part))) {}
   explicit operator bool() const { return part_ != nullptr; }
@@ -104,6 +106,7 @@ struct Call {
   Text needed(std::size_t index, std::string_view name = {}) const {
     return run.needed(get(index, name));
   }
+  bool flag(std::size_t index, std::string_view name) const { return get(index, name).truth(); }
 };
 
 /// object[index]
