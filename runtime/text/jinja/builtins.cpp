@@ -182,7 +182,7 @@ Value apply(Call& c, const char* kind, std::size_t i, const Value& value) {
   Arguments arguments = {{"", value}};
   for (std::size_t k = i + 1; k < c.arguments.size(); ++k) arguments.push_back(c.arguments[k]);
   Call applied{c.run, std::move(arguments)};
-  return builtin(kind + bytes_of(c.needed(i)))(applied);
+  return builtin(c.run.builtins, kind + bytes_of(c.needed(i)))(applied);
 }
 
 /// The items of a list; none of what is false.
@@ -255,7 +255,7 @@ Value number(Call& c, bool whole) {
 
 bool is_odd(Call& c) {
   Call rest{c.run, {{"", c[0]}, {"", std::int64_t{2}}}};
-  return builtin("%")(rest).truth();
+  return c.run.builtins.at("%")(rest).truth();
 }
 
 Value range(Call& c) {
@@ -401,7 +401,7 @@ void add_builtins(Builtins& table) {
   table["is number"] = [](Call& c) { return c[0].as_real().has_value(); };
   table["is iterable"] =
       table["is sequence"] = [](Call& c) { return c[0].size() || c[0].is_undefined(); };
-  table["is divisibleby"] = [](Call& c) { return !builtin("%")(c).truth(); };
+  table["is divisibleby"] = [](Call& c) { return !c.run.builtins.at("%")(c).truth(); };
   table["is even"] = [](Call& c) { return !is_odd(c); };
   table["is odd"] = is_odd;
   table["is in"] = table["in"];
@@ -413,18 +413,15 @@ void add_builtins(Builtins& table) {
 
 }  // namespace
 
-const Builtins& builtins() {
-  static const Builtins table = [] {
-    Builtins made;
-    add_operators(made);
-    add_builtins(made);
-    return made;
-  }();
+Builtins make_builtins() {
+  Builtins table;
+  add_operators(table);
+  add_builtins(table);
   return table;
 }
 
-Callable builtin(const std::string& name) {
-  if (const auto found = builtins().find(name); found != builtins().end()) return found->second;
+Callable builtin(const Builtins& table, const std::string& name) {
+  if (const auto found = table.find(name); found != table.end()) return found->second;
   return [name](Call& c) {
     const bool filter = name.starts_with('|');
     return c.run.wrong((filter ? "the filter " : "the test ") +

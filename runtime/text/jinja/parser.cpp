@@ -63,7 +63,8 @@ Dict loop_at(const std::vector<Value>& all, std::size_t i) {
 
 class Parser : Scanner {
  public:
-  explicit Parser(std::string_view source) : Scanner(source) {}
+  Parser(std::string_view source, const Builtins& builtins)
+      : Scanner(source), builtins_(builtins) {}
 
   Result<Node> run() {
     Node body = parse_body({});
@@ -103,7 +104,7 @@ class Parser : Scanner {
   }
   /// A call of what is built in.
   Node call(const std::string& name, const Nodes& arguments) {
-    return node([arguments, called = builtin(name)](Run& run) {
+    return node([arguments, called = builtin(builtins_, name)](Run& run) {
       Call made{run, {}};
       made.arguments.reserve(arguments.size());
       for (const Node& argument : arguments)
@@ -430,6 +431,7 @@ class Parser : Scanner {
     return inverted ? call("not", {tested}) : tested;
   }
 
+  const Builtins& builtins_;
   int depth_ = 0;
   int loops_ = 0;  // fors around this statement
 };
@@ -442,13 +444,14 @@ Result<Template> Template::parse(std::string_view source) {
                 " bytes, at most ", kMostBytes, " are read");
   if (const std::size_t bad = first_invalid_utf8(source); bad != source.npos)
     return fail(ErrorCode::malformed, "chat template: byte ", bad, " is not UTF-8");
-  RUNNEL_TRY(Node body, Parser(source).run());
-  return Template(std::move(body));
+  auto builtins = std::make_shared<const Builtins>(make_builtins());
+  RUNNEL_TRY(Node body, Parser(source, *builtins).run());
+  return Template(std::move(builtins), std::move(body));
 }
 
 Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
                               const std::tm& now, Limits limits) const {
-  Run run(limits, now);
+  Run run(*builtins_, limits, now);
   for (auto& [name, value] : variables) run.scope->variables[name] = std::move(value);
   body_(run);
   if (run.error()) return *run.error();

@@ -136,9 +136,9 @@ Value call(Call& c) {
 Value call_method(Call& c) {
   const Value object = c[0];
   const Value name = c[1];
-  const auto method = builtins().find(object.type() + "." + bytes_of(c.text(1)));
+  const auto method = c.run.builtins.find(object.type() + "." + bytes_of(c.text(1)));
   c.arguments.erase(c.arguments.begin() + 1);
-  if (method != builtins().end()) return method->second(c);
+  if (method != c.run.builtins.end()) return method->second(c);
   c.arguments[0].second = item(c.run, object, name);
   return call(c);
 }
@@ -224,9 +224,9 @@ Value Run::variable(const std::string& name) const {
   for (const Scope* block = scope.get(); block != nullptr; block = block->outer.get())
     if (const auto found = block->variables.find(name); found != block->variables.end())
       return found->second;
-  const auto function = builtins().find(name + "()");
-  return function != builtins().end() ? Value(function->second)
-                                      : Undefined{in_quotes(name) + " is undefined"};
+  const auto function = builtins.find(name + "()");
+  return function != builtins.end() ? Value(function->second)
+                                    : Undefined{in_quotes(name) + " is undefined"};
 }
 
 const Value* Call::find(std::size_t index, std::string_view name) const {

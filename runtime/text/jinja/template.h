@@ -48,12 +48,17 @@ struct Scope {
   std::map<std::string, Value, std::less<>> variables = {};
 };
 
+/// What templates can call: operators by their signs, "|trim" and other filters, "is none" and other tests, "str.split"
+/// and other methods (what they are applied to is the first argument), "range()" and other functions.
+using Builtins = std::map<std::string, Callable, std::less<>>;
+
 /// One run. The first error is kept; after it every node gives undefined.
 class Run {
  public:
   enum class Flow { on, next, leave };  // next and leave: up to the loop around
 
-  Run(const Limits& most, const std::tm& time) : limits(most), now(time) {}
+  Run(const Builtins& table, const Limits& most, const std::tm& time)
+      : builtins(table), limits(most), now(time) {}
 
   /// Keeps the error, with the line. @return undefined
   Value wrong(const std::string& message, ErrorCode code = ErrorCode::invalid_argument);
@@ -71,6 +76,7 @@ class Run {
   std::vector<Value> items(const Value& value);
   Value variable(const std::string& name) const;
 
+  const Builtins& builtins;
   const Limits limits;
   const std::tm now;
   Flow flow = Flow::on;
@@ -112,13 +118,10 @@ struct Call {
 /// object[index]
 Value item(Run& run, const Value& object, const Value& index);
 
-/// What templates can call: operators by their signs, "|trim" and other filters, "is none" and other tests, "str.split"
-/// and other methods (what they are applied to is the first argument), "range()" and other functions.
-using Builtins = std::map<std::string, Callable, std::less<>>;
-const Builtins& builtins();
+Builtins make_builtins();
 void add_operators(Builtins& table);
 /// The one of this name; if there is none, what says so when it is called.
-Callable builtin(const std::string& name);
+Callable builtin(const Builtins& table, const std::string& name);
 
 /// Immutable; render() may be called by several threads at a time.
 class Template {
@@ -137,7 +140,9 @@ class Template {
                       Limits limits = {}) const;
 
  private:
-  explicit Template(Node body) : body_(std::move(body)) {}
+  Template(std::shared_ptr<const Builtins> builtins, Node body)
+      : builtins_(std::move(builtins)), body_(std::move(body)) {}
+  std::shared_ptr<const Builtins> builtins_;
   Node body_;
 };
 
