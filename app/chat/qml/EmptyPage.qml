@@ -64,9 +64,11 @@ ColumnLayout {
         }
     }
     Repeater {
-        model: !page.suggests ? [] : [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with a code example.")]
+        model: [qsTr("How do I make a good cup of tea?"), qsTr("Write a short poem about a river."), qsTr("Explain what a queue is, with a code example.")]
         TextButton {
             required property string modelData
+            // Heights change while this column is laid out: then its buttons may hide, but neither come nor go.
+            visible: page.suggests
             Layout.alignment: Qt.AlignHCenter
             text: modelData
             onClicked: page.suggested(modelData)
