@@ -113,6 +113,79 @@ TEST_P(CpuKernels, RoundingKeepsOneScaleForThirtyTwoInputs) {
   }
 }
 
+/// A matrix of 3 tiles in its tiles.
+struct Tiles {
+  PackedMatrix matrix;
+  std::vector<std::uint8_t> data;
+};
+Tiles random_tiles(quant::BlockType type, int cols) {
+  constexpr int kRows = 3 * kTileRows;
+  const auto values = static_cast<std::size_t>(kRows) * static_cast<std::size_t>(cols);
+  const quant::BlockTraits& format = quant::format_of(type);
+  std::vector<std::byte> bytes(kRows * quant::row_bytes(type, cols));
+  if (format.kind == quant::ValueKind::block) {
+    bytes = quant::random_blocks(type, values / static_cast<std::size_t>(format.block_values), 4);
+  } else {
+    EXPECT_TRUE(quant::quantize_rows(type, test::Random(5).normals(values), cols, bytes));
+  }
+  const WeightView view{.name = "w", .type = type, .rows = kRows, .cols = cols, .data = bytes};
+  Tiles made{*plan_packing(view), {}};
+  made.data.resize(made.matrix.bytes());
+  made.matrix.data = made.data.data();
+  pack_tiles(made.matrix, view, 0, made.matrix.tiles);
+  return made;
+}
+
+TEST_P(CpuKernels, APackOfTokensGivesTheBitsOfEachAlone) {
+  constexpr int kCols = 768, kRows = 3 * kTileRows, kMostTokens = 16;
+  test::Random random(6);
+  std::vector<float> x = random.normals(kMostTokens * kCols);
+  std::fill_n(x.begin() + kCols, kCols, 1.0F);  // codes of 127: the largest sums
+  std::fill_n(x.begin() + 2 * kCols, kCols, -1.0F);
+  for (const quant::BlockType type : quant::weight_formats()) {
+    const Tiles tiles = random_tiles(type, kCols);
+    const PackedMatrix& m = tiles.matrix;
+    // Tokens [first, first + width) by the first n tiles, on top of what is there or not.
+    const auto product = [&](int widths, int first, int n, bool accumulate) {
+      const int width = kernels_.widths[widths];
+      // 48 bytes for 32 inputs, or 4 for one.
+      std::vector<std::uint8_t> pack(static_cast<std::size_t>(width * kCols) * 4 + 64);
+      for (int t = 0; t < width; ++t) {
+        const float* row = x.data() + (first + t) * kCols;
+        if (m.quantised()) {
+          kernels_.quantise(row, kCols, pack.data(), width, t);
+        } else {
+          for (int c = 0; c < kCols; ++c)
+            reinterpret_cast<float*>(pack.data())[c * width + t] = row[c];
+        }
+      }
+      std::vector<float> out(static_cast<std::size_t>(width * kRows), 0.5F);
+      kernels_.matmul[m.format][widths]({.tiles = m.data,
+                                         .tile_bytes = m.tile_bytes,
+                                         .n_tiles = n,
+                                         .cols = kCols,
+                                         .acts = pack.data(),
+                                         .out = out.data(),
+                                         .out_stride = kRows,
+                                         .accumulate = accumulate ? 1 : 0});
+      return out;
+    };
+    for (int widths = 1; widths < kWidths; ++widths) {
+      for (int n = 1; n <= 3; ++n) {
+        const bool accumulate = n == 2;
+        const std::vector<float> together = product(widths, 0, n, accumulate);
+        for (int t = 0; t < kernels_.widths[widths]; ++t) {
+          const std::vector<float> alone = product(0, t, n, accumulate);
+          EXPECT_EQ(std::memcmp(alone.data(), together.data() + t * kRows, kRows * sizeof(float)),
+                    0)
+              << quant::format_of(type).name << ", token " << t << " of " << kernels_.widths[widths]
+              << ", tiles " << n;
+        }
+      }
+    }
+  }
+}
+
 std::string isa_case(const testing::TestParamInfo<Isa>& info) {
   return std::string(isa_name(info.param));
 }

@@ -497,6 +497,51 @@ void two_tiles(const MatmulArgs& m, int i) {
   });
 }
 
+/// Where kBothHalves is true it is beside dot_step.
+template <int kMax, int K>
+void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
+                const int8_t* const (&a)[K]);
+
+/// Both halves of a tile's rows of few tokens, on registers of half a tile: an input is broadcast once for both, and a
+/// line of codes is read once. Accumulators lie in the first cache. Not Q6_K and the wide layout.
+template <int W, template <int> class Format>
+void both_halves(const MatmulArgs& m, int i) {
+  const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
+  const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
+  Format<W> upper(tile, m, 0), lower(tile, m, 1);
+  alignas(64) float acc[2 * W][kLanes] = {};
+  const int groups = m.cols / 32;
+  int g = 0;
+  for (int left = kGroupsAhead; left >= 0; left -= kGroupsAhead) {
+    for (; g < groups - left; ++g) {
+      Weights w[2];
+      upper.next(w[0]);
+      lower.next(w[1]);
+      const Group<W>& a = acts[g];
+      I c[2 * W];
+      const int8_t* q[W];
+      unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        c[2 * t] = c[2 * t + 1] = Format<W>::start(a, t);
+        q[t] = a.q[t];
+      });
+      dot_halves<Format<W>::kMax, W>(c, w[0].w, w[1].w, q);
+      unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
+        const Weights& by = w[j % 2];
+        const F sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), by.scale, load(acc[j]));
+        store(acc[j], Format<W>::finish(sum, by.other, a, j / 2));
+      });
+    }
+    upper.turn();
+    lower.turn();
+  }
+  float* const out = m.out + i * kTileRows;
+  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    float* const at = out + j % 2 * kLanes + j / 2 * static_cast<ptrdiff_t>(m.out_stride);
+    const F sum = load(acc[j]);
+    store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
+  });
+}
+
 template <int W, template <int> class Format>
 void quantised_matmul(const MatmulArgs& m) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
@@ -504,6 +549,9 @@ void quantised_matmul(const MatmulArgs& m) {
   int i = 0;
   if constexpr (kTwoTiles && W == kWide && requires { Format<W>::kMax; }) {
     for (; i + 2 <= m.n_tiles; i += 2) two_tiles<W, Format>(m, i);
+  }
+  if constexpr (kBothHalves && W == kWide && requires { Format<W>::kMax; }) {
+    for (; i < m.n_tiles; ++i) both_halves<W, Format>(m, i);
   }
   for (; i < m.n_tiles; ++i) {
     const uint8_t* tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
@@ -543,7 +591,7 @@ struct Bf16Rows {
   static F at(const uint8_t* p) { return load_bf16(as_halves(p)); }
 };
 
-/// N tiles at once, so that for W = 1 there are N chains of additions to overlap.
+/// N tiles at once, so that for few tokens there are N W chains of additions to overlap.
 template <int W, int N, class Rows>
 RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
   const auto* a = reinterpret_cast<const float*>(m.acts);
@@ -574,8 +622,9 @@ RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
 template <int W, class Rows>
 void float_matmul(const MatmulArgs& m) {
   int i = 0;
-  if constexpr (W == 1) {
-    for (; i + 4 <= m.n_tiles; i += 4) float_tiles<W, 4, Rows>(m, i);
+  if constexpr (W <= 4) {
+    constexpr int kAtOnce = W == 1 ? 4 : 2;
+    for (; i + kAtOnce <= m.n_tiles; i += kAtOnce) float_tiles<W, kAtOnce, Rows>(m, i);
   }
   for (; i < m.n_tiles; ++i) float_tiles<W, 1, Rows>(m, i);
 }

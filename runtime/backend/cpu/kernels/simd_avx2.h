@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "runtime/backend/cpu/kernels/unroll.h"
+
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
@@ -13,7 +15,8 @@ constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
-constexpr bool kPairs = false;  // dot_pair is better than two dots
+constexpr bool kBothHalves = true;  // dot_halves is better than two dots
+constexpr bool kPairs = false;      // dot_pair is better than two dots
 using F = __m256;
 using I = __m256i;
 using B = __m256i;
@@ -103,6 +106,17 @@ template <int kMax, int kSteps>
 inline I dot(I acc, const B* w, const int8_t* a) {
   for (int s = 0; s < kSteps; ++s) acc = dot_step<kMax>(acc, w[s], four(a + 4 * s));
   return acc;
+}
+template <int kMax, int K>
+RUNNEL_INLINE void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
+                              const int8_t* const (&a)[K]) {
+  unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+    unroll<K>([&](auto t) RUNNEL_INLINE_LAMBDA {
+      const B x = four(a[t] + 4 * s);
+      c[2 * t] = dot_step<kMax>(c[2 * t], upper[s], x);
+      c[2 * t + 1] = dot_step<kMax>(c[2 * t + 1], lower[s], x);
+    });
+  });
 }
 #else
 inline I pair_products(B w, B a) { return _mm256_maddubs_epi16(w, a); }

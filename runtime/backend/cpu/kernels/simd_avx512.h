@@ -18,6 +18,7 @@ constexpr bool kTwoTiles = true;  // and there are registers for the sums of two
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 #endif
+constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
 using F = __m512;
 using I = __m512i;

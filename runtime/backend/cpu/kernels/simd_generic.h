@@ -15,6 +15,7 @@ constexpr bool kSignedCodes = true;  // q8_codes gives q instead of q + 128: no 
 constexpr int kBatchTokens = 1;      // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
+constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
 using F = float __attribute__((vector_size(16)));
 using I = int32_t __attribute__((vector_size(16)));

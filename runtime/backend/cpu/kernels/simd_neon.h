@@ -13,6 +13,7 @@ constexpr bool kSignedCodes = true;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
+constexpr bool kBothHalves = false;
 constexpr bool kPairs = true;  // dot_pair is better than two dots
 using F = float32x4_t;
 using I = int32x4_t;

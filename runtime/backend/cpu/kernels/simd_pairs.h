@@ -5,6 +5,8 @@
 // add_wide<kFactor>(acc, pairs) adds neighbours of them times kFactor to 32 bits.
 #pragma once
 
+#include "runtime/backend/cpu/kernels/unroll.h"
+
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
@@ -37,6 +39,45 @@ inline I dot(I acc, const B* w, const int8_t* a) {
     if (kMax == 255) acc = add_wide<16>(acc, high);
     return acc;
   }
+}
+
+/// GCC would make a tree of the additions, whose leaves find no register.
+RUNNEL_INLINE I add_in_order(I a, I b) {
+  I sum = add_pairs(a, b);
+  asm("" : "+" RUNNEL_REGISTER(sum));
+  return sum;
+}
+
+/// c[2 t] += upper codes * activations a[t], c[2 t + 1] += lower codes * a[t]: the same sums as dot(), but an input is
+/// broadcast once for both, and the 16-bit sums of all K tokens stay in registers while the codes pass by.
+template <int kMax, int K>
+RUNNEL_INLINE void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
+                              const int8_t* const (&a)[K]) {
+  constexpr int kTogether = kMax == 31 ? 4 : 8;
+  const auto chains = [&](auto first, auto part) RUNNEL_INLINE_LAMBDA {
+    constexpr int kFirst = decltype(first)::value;
+    constexpr bool kHigh = decltype(part)::value == 1;
+    const auto codes = [](B w) RUNNEL_INLINE_LAMBDA {
+      if constexpr (kMax != 255) return w;
+      return kHigh ? high_half(w) : low_half(w);
+    };
+    I sum[2 * K];
+    unroll<2 * K>([&](auto i) RUNNEL_INLINE_LAMBDA { sum[i] = splat_int(0); });
+    unroll<kTogether>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      const B w0 = codes(upper[kFirst + s]), w1 = codes(lower[kFirst + s]);
+      unroll<K>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        const B x = four(a[t] + 4 * (kFirst + s));
+        sum[2 * t] = add_in_order(sum[2 * t], pair_products(w0, x));
+        sum[2 * t + 1] = add_in_order(sum[2 * t + 1], pair_products(w1, x));
+      });
+    });
+    unroll<2 * K>([&](auto i)
+                      RUNNEL_INLINE_LAMBDA { c[i] = add_wide < kHigh ? 16 : 1 > (c[i], sum[i]); });
+  };
+  unroll<8 / kTogether>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    chains(Index<kTogether* decltype(i)::value>{}, Index<0>{});
+  });
+  if constexpr (kMax == 255) chains(Index<0>{}, Index<1>{});
 }
 
 }  // namespace
