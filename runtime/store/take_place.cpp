@@ -23,9 +23,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLogs[] = {"-wal", "-shm"};
+constexpr const char* kBeside[] = {"-wal", "-shm", ".reserve", ".snapshots"};
 
 fs::path folder_of(const fs::path& file) {
   return file.has_parent_path() ? file.parent_path() : fs::path(".");
+}
+
+void remove_beside(const fs::path& file) {
+  std::error_code ignored;
+  for (const char* part : kBeside) fs::remove_all(beside(file, part), ignored);
 }
 
 bool is_there(const fs::path& file) {
@@ -129,10 +135,9 @@ fs::path kept_beside(const fs::path& file, const std::string& reason) {
 }
 
 void remove_library(const fs::path& file) {
-  for (const char* part : {"", "-wal", "-shm", ".reserve", ".snapshots"}) {
-    std::error_code ignored;
-    fs::remove_all(beside(file, part), ignored);
-  }
+  std::error_code ignored;
+  fs::remove_all(file, ignored);
+  remove_beside(file);
 }
 
 Status take_place(const FolderLock& lock, const fs::path& file, const fs::path& kept,
@@ -144,8 +149,7 @@ Status take_place(const FolderLock& lock, const fs::path& file, const fs::path& 
     return fail(ErrorCode::io, printable(made.native()),
                 ": has a log, expected a library that nobody has open");
   }
-  for (const char* part : {"-wal", "-shm", ".reserve", ".snapshots"})
-    fs::remove_all(beside(made, part), error);
+  remove_beside(made);
   if (Status done = give_names(file, kept, system); !done) {
     if (!second_name(file).empty()) static_cast<void>(take_back(file, kept, system));
     return done;

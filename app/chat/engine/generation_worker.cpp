@@ -239,7 +239,7 @@ void GenerationWorker::beginFrom(qint64 conversation, qint64 id, const QString& 
     return made.id();
   };
   if (const Result<ConversationId> made = begin(); !made) {
-    Q_EMIT failed(problem(made.error()));
+    Q_EMIT failed(problemIn(m_store->file(), made.error(), About::Nothing));
   } else {
     Q_EMIT placeOpened(*made, 0);
   }

@@ -82,18 +82,18 @@ QVariant TimelineModel::data(const QModelIndex& index, int role) const {
   }
 }
 
-QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& lanes) const {
+QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& lanes) {
   const QVector<qint64> path = tree.pathTo(tree.head());
   const QSet<qint64> onPath(path.begin(), path.end());
   QVector<Row> rows;
   QHash<qint64, int> rowOf;
   QHash<qint64, int> continued;  // parent → how many lanes it has led to
   lanes = 0;
-  QHash<qint64, qint64> costs;   // of each place
+  m_costs.clear();
   QHash<qint64, qint64> begins;  // message beside the way in view → the first of its branch
   QHash<qint64, int> sizes;      // of these branches
   for (const Message& message : tree.all()) {
-    costs[message.id] = message.instant ? 0 : costs.value(message.parent) + tokensOf(message);
+    m_costs[message.id] = message.instant ? 0 : m_costs.value(message.parent) + tokensOf(message);
     if (onPath.contains(message.id)) continue;
     begins[message.id] = begins.value(message.parent, message.id);
     ++sizes[begins[message.id]];
@@ -121,7 +121,7 @@ QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& 
                     .lane = lane,
                     .onPath = active,
                     .head = message.id == tree.head(),
-                    .cost = costs.value(message.id),
+                    .cost = m_costs.value(message.id),
                     .hidden = branch == message.id && folded(branch) ? sizes.value(branch) - 1 : 0,
                     .foldable = branch == message.id && sizes.value(branch) > 1});
     if (message.created > 0) {
@@ -149,16 +149,6 @@ QVector<TimelineModel::Row> TimelineModel::layOut(const MessageTree& tree, int& 
     }
   }
   return rows;
-}
-
-qint64 TimelineModel::costOf(double message) const {
-  qint64 cost = 0;
-  for (qint64 id = static_cast<qint64>(message); const Message* at = m_tree.find(id);
-       id = at->parent) {
-    if (at->instant) break;
-    cost += tokensOf(*at);
-  }
-  return cost;
 }
 
 void TimelineModel::toggleFold(qint64 message) {

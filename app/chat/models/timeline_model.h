@@ -49,8 +49,11 @@ class TimelineModel : public QAbstractListModel {
 
   /// Branches beside the way in view that have three messages and more are folded to their first, until unfolded.
   void show(const MessageTree& tree);
-  Q_INVOKABLE qint64 costOf(double message) const;  // tokens to read there, about; 0: instant
-  Q_INVOKABLE void toggleFold(qint64 message);      // of the branch that begins there
+  /// Tokens to read there, about; 0: instant.
+  Q_INVOKABLE qint64 costOf(double message) const {
+    return m_costs.value(static_cast<qint64>(message));
+  }
+  Q_INVOKABLE void toggleFold(qint64 message);  // of the branch that begins there
   int lanes() const { return m_lanes; }
   int headRow() const { return m_headRow; }
   qint64 headMessage() const { return m_tree.head(); }
@@ -89,9 +92,10 @@ class TimelineModel : public QAbstractListModel {
     bool operator==(const Row&) const = default;
   };
 
-  QVector<Row> layOut(const MessageTree& tree, int& lanes) const;
+  QVector<Row> layOut(const MessageTree& tree, int& lanes);
 
   MessageTree m_tree;
+  QHash<qint64, qint64> m_costs;  // of each place, also where it is folded
   QSet<qint64> m_toggled;  // first messages of branches that are not as they would be by themselves
   QVector<Row> m_rows;
   int m_lanes = 1;
