@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "app/cli/terminal.h"
+#include "runtime/base/atomic_file.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf_parts.h"
 #include "runtime/model/weight_table.h"
@@ -91,9 +92,7 @@ Result<std::uint64_t> split_size(const std::string& text) {
 std::optional<std::string> a_part_of(const std::filesystem::path& path) {
   const std::filesystem::path stem = gguf::stem_of(path);
   std::error_code error;
-  const std::filesystem::path directory =
-      stem.has_parent_path() ? stem.parent_path() : std::filesystem::path(".");
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(directory_of(stem), error)) {
     const std::optional<gguf::PartName> name = gguf::part_name(entry.path());
     if (name && name->stem.filename() == stem.filename()) return entry.path().string();
   }

@@ -28,11 +28,11 @@ std::string temporary_name() {
   return name.data();
 }
 
+}  // namespace
+
 std::filesystem::path directory_of(const std::filesystem::path& file) {
   return file.has_parent_path() ? file.parent_path() : std::filesystem::path(".");
 }
-
-}  // namespace
 
 Status sync_directory(const std::filesystem::path& directory, const FileSystem& system) {
   const int fd = system.open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);

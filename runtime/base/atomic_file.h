@@ -57,6 +57,9 @@ class AtomicFile {
   std::uint64_t size_ = 0;
 };
 
+/// The directory that `file` is in; "." where its name has none.
+std::filesystem::path directory_of(const std::filesystem::path& file);
+
 /// Waits until files created, renamed or removed in `directory` are on the disk; returns at once on file systems that
 /// cannot sync directories.
 Status sync_directory(const std::filesystem::path& directory,

@@ -39,7 +39,7 @@ Status make_private(const std::filesystem::path& file) {
       made /= part;
       if (::mkdir(made.c_str(), 0700) == 0) {
         // What is said to be saved must not be lost with the folder it is in.
-        RUNNEL_CHECK_OK(sync_directory(made.has_parent_path() ? made.parent_path() : "."));
+        RUNNEL_CHECK_OK(sync_directory(directory_of(made)));
         continue;
       }
       struct stat info = {};
@@ -102,7 +102,7 @@ namespace {
 
 // Whether the file is there and cannot be changed: it, its folder or their disk is for reading only.
 bool only_readable(const std::filesystem::path& file) {
-  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  const std::filesystem::path folder = directory_of(file);
   const auto refused = [](const std::filesystem::path& path) {
     return ::access(path.c_str(), W_OK) != 0 && (errno == EROFS || errno == EACCES);
   };

@@ -25,10 +25,6 @@ namespace fs = std::filesystem;
 constexpr const char* kLogs[] = {"-wal", "-shm"};
 constexpr const char* kBeside[] = {"-wal", "-shm", ".reserve", ".snapshots"};
 
-fs::path folder_of(const fs::path& file) {
-  return file.has_parent_path() ? file.parent_path() : fs::path(".");
-}
-
 void remove_beside(const fs::path& file) {
   std::error_code ignored;
   for (const char* part : kBeside) fs::remove_all(beside(file, part), ignored);
@@ -40,7 +36,7 @@ bool is_there(const fs::path& file) {
 }
 
 int open_locked(const fs::path& file, int how) {
-  const int fd = ::open(folder_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const int fd = ::open(directory_of(file).c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (fd < 0) return -1;
   int locked = 0;
   do {
@@ -59,7 +55,7 @@ fs::path second_name(const fs::path& file) {
   if (::lstat(file.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_nlink < 2) return {};
   const std::string stem = file.stem().native();
   std::error_code error;
-  for (fs::directory_iterator at(folder_of(file), error), end; !error && at != end;
+  for (fs::directory_iterator at(directory_of(file), error), end; !error && at != end;
        at.increment(error)) {
     const std::string name = at->path().filename().native();
     if (!name.starts_with(stem + ".kept-") && !name.starts_with(stem + ".damaged-")) continue;
@@ -79,10 +75,10 @@ Status take_back(const fs::path& file, const fs::path& kept, const FileSystem& s
     if (system.link(beside(kept, log), beside(file, log)) != 0)
       return system_error(beside(file, log), "put back", errno);
   }
-  RUNNEL_CHECK_OK(sync_directory(folder_of(file), system));
+  RUNNEL_CHECK_OK(sync_directory(directory_of(file), system));
   for (const char* log : kLogs) system.unlink(beside(kept, log));
   if (system.unlink(kept) != 0) return system_error(kept, "remove", errno);
-  return sync_directory(folder_of(file), system);
+  return sync_directory(directory_of(file), system);
 }
 
 Status give_names(const fs::path& file, const fs::path& kept, const FileSystem& system) {
@@ -92,12 +88,12 @@ Status give_names(const fs::path& file, const fs::path& kept, const FileSystem& 
     if (is_there(beside(file, log)) && system.link(beside(file, log), beside(kept, log)) != 0)
       return system_error(beside(kept, log), "keep the old library's log as this", errno);
   }
-  RUNNEL_CHECK_OK(sync_directory(folder_of(file), system));
+  RUNNEL_CHECK_OK(sync_directory(directory_of(file), system));
   for (const char* log : kLogs) {
     if (system.unlink(beside(file, log)) != 0 && errno != ENOENT)
       return system_error(beside(file, log), "remove", errno);
   }
-  RUNNEL_CHECK_OK(sync_directory(folder_of(file), system));
+  RUNNEL_CHECK_OK(sync_directory(directory_of(file), system));
   if (system.rename(new_beside(file), file) != 0) return system_error(file, "replace", errno);
   return {};
 }
@@ -106,7 +102,7 @@ Status give_names(const fs::path& file, const fs::path& kept, const FileSystem& 
 
 Result<FolderLock> FolderLock::wait(const fs::path& file) {
   const int fd = open_locked(file, LOCK_EX);
-  if (fd < 0) return system_error(folder_of(file), "lock", errno);
+  if (fd < 0) return system_error(directory_of(file), "lock", errno);
   return FolderLock(fd);
 }
 
@@ -155,7 +151,7 @@ Status take_place(const FolderLock& lock, const fs::path& file, const fs::path& 
     return done;
   }
   // It is done, whatever the disk says of the folder: half of it would be put right by tidy_places().
-  static_cast<void>(sync_directory(folder_of(file), system));
+  static_cast<void>(sync_directory(directory_of(file), system));
   return {};
 }
 
