@@ -183,6 +183,7 @@ std::string name_from(const std::string& text) {
 struct Writer {
   StoreImpl& impl;
   Saved& saved;
+  bool keeps_ids = false;
   SalvageReport report = {};
   std::map<ConversationId, ConversationId> conversations = {};  // old id → new
   std::map<MessageId, MessageId> messages = {{0, 0}};
@@ -192,6 +193,9 @@ struct Writer {
   std::map<ConversationId, MessageId> last_of_all = {};
   std::map<ConversationId, bool> stands = {};  // has a message that is not deleted
 
+  // The row that takes over `old`; 0: one of its own.
+  std::int64_t id_for(std::int64_t old) const { return keeps_ids ? old : 0; }
+
   // What was deleted stays so, and is forgotten 30 days after the same moment.
   Result<TrashId> deletion(TrashId old, ConversationId of) {
     if (const auto made = trash.find(old); made != trash.end()) return made->second;
@@ -199,16 +203,17 @@ struct Writer {
     if (!saved.trash.contains(old)) saved.trash[old].at = now_ms();
     saved.trash[old].conversation = of;
     RUNNEL_CHECK_OK(impl.database.run_with(
-        "INSERT INTO trash(at, conversation, head) VALUES (?1, 0, 0)", saved.trash[old].at));
+        "INSERT INTO trash(id, at, conversation, head) VALUES (NULLIF(?1, 0), ?2, 0, 0)",
+        id_for(old), saved.trash[old].at));
     return trash[old] = impl.database.last_id();
   }
 
   Status conversation(const ConversationInfo& old) {
     RUNNEL_TRY(const TrashId deleted, deletion(old.trash, old.id));
-    RUNNEL_CHECK_OK(
-        impl.database.run_with("INSERT INTO conversations(name, created, updated, pinned, trash) "
-                               "VALUES (?1, ?2, ?3, ?4, ?5)",
-                               old.name, old.created, old.updated, old.pinned, deleted));
+    RUNNEL_CHECK_OK(impl.database.run_with(
+        "INSERT INTO conversations(id, name, created, updated, pinned, trash) "
+        "VALUES (NULLIF(?1, 0), ?2, ?3, ?4, ?5, ?6)",
+        id_for(old.id), old.name, old.created, old.updated, old.pinned, deleted));
     conversations[old.id] = impl.database.last_id();
     if (deleted == 0) ++report.conversations;
     return {};
@@ -230,10 +235,10 @@ struct Writer {
                             : deleted == 0           ? last[of]
                                                      : last_of_all[of];
     RUNNEL_CHECK_OK(impl.database.run_with(
-        "INSERT INTO messages(conversation, parent, role, text, created, complete, name, pinned, "
-        "trash) VALUES (?1, NULLIF(?2, 0), ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
-        conversations[of], above, old.info.role, old.info.text, old.info.created, old.complete,
-        old.info.name, old.info.pinned, deleted));
+        "INSERT INTO messages(id, conversation, parent, role, text, created, complete, name, "
+        "pinned, trash) VALUES (NULLIF(?1, 0), ?2, NULLIF(?3, 0), ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        id_for(old.info.id), conversations[of], above, old.info.role, old.info.text,
+        old.info.created, old.complete, old.info.name, old.info.pinned, deleted));
     const MessageId made = impl.database.last_id();
     messages[old.info.id] = last_of_all[of] = made;
     if (deleted == 0) last[of] = made;
@@ -299,8 +304,9 @@ struct Writer {
   Status folders() {
     std::map<FolderId, FolderId> made;
     for (const auto& [old, folder] : saved.folders) {
-      RUNNEL_CHECK_OK(impl.database.run_with("INSERT INTO folders(name, folded) VALUES (?1, ?2)",
-                                             folder.name, folder.folded));
+      RUNNEL_CHECK_OK(impl.database.run_with(
+          "INSERT INTO folders(id, name, folded) VALUES (NULLIF(?1, 0), ?2, ?3)", id_for(old),
+          folder.name, folder.folded));
       made[old] = impl.database.last_id();
     }
     for (const auto& [old, folder] : saved.foldered) {
@@ -319,7 +325,10 @@ Result<SalvageReport> ConversationStore::salvage(const std::filesystem::path& fi
   RUNNEL_TRY(Saved saved, read_all(file));
   const std::scoped_lock lock(impl_->mutex);
   RUNNEL_TRY(Transaction transaction, Transaction::begin(impl_->database));
-  Writer writer{.impl = *impl_, .saved = saved};
+  RUNNEL_TRY(const auto used,
+             impl_->database.number("SELECT EXISTS (SELECT 1 FROM conversations) OR EXISTS (SELECT "
+                                    "1 FROM trash) OR EXISTS (SELECT 1 FROM folders)"));
+  Writer writer{.impl = *impl_, .saved = saved, .keeps_ids = used.value_or(1) == 0};
   for (const auto& [id, conversation] : saved.conversations)
     RUNNEL_CHECK_OK(writer.conversation(conversation));
   for (const auto& [id, message] : saved.messages) {

@@ -83,6 +83,30 @@ class EngineTest : public QObject {
     }
     return 0;
   }
+  // Texts that stand in a library, in the order of their numbers.
+  static QStringList textsIn(const QString& file) {
+    QStringList texts;
+    const auto store = ConversationStore::open({.file = file.toStdString()});
+    if (!store) return {QString::fromStdString(store.error().message)};
+    const auto chats = store->list();
+    if (!chats) return {QString::fromStdString(chats.error().message)};
+    for (const ConversationInfo& chat : *chats) {
+      const auto tree = store->tree(chat.id);
+      if (!tree) return {QString::fromStdString(tree.error().message)};
+      for (const MessageInfo& message : *tree) texts += QString::fromStdString(message.text);
+    }
+    return texts;
+  }
+
+  // Another window replaces the library. @return where the old file is
+  QString replaceElsewhere(Replace how) {
+    RunnelEngine other(m_library.toStdString(), 1'000'000'000);
+    QSignalSpy done(&other, &ChatEngine::libraryReplaced);
+    other.replaceLibrary(how);
+    if (!done.wait(kTimeoutMs)) return {};
+    return done.first().at(0).value<Replaced>().old;
+  }
+
   // Presses the button of a notice. @return whether there is one
   bool press(const QString& act) {
     for (const QVariant& notice : m_app->notices()) {
@@ -956,6 +980,89 @@ class EngineTest : public QObject {
     clock.start();
     QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), facts + 1, 10'000);
     QVERIFY2(clock.elapsed() < 1000, qPrintable(QString::number(clock.elapsed())));
+  }
+
+  void twoWindowsGoOnInTheLibraryThatOneOfThemSaved() {
+    say(QStringLiteral(
+        "It will be forgotten."));  // numbers have a gap, so that new ones would differ
+    QSignalSpy deleted(m_engine.get(), &ChatEngine::deleted);
+    m_engine->deleteConversation(chat().conversation());
+    QVERIFY(deleted.wait(kTimeoutMs));
+    m_engine->forgetTrash(deleted.first().at(2).toLongLong());
+    chat().startNew();
+    say(QStringLiteral("Name a colour."));
+    const qint64 conversation = chat().conversation();
+    const qint64 head = chat().head();
+    chat().setDraft(QStringLiteral("typed before"));
+    QSignalSpy replaced(m_engine.get(), &ChatEngine::libraryReplaced);
+    const QString old = replaceElsewhere(Replace::Salvage);
+    QVERIFY(!old.isEmpty());
+    chat().setDraft(QStringLiteral("typed at once"));
+    QTRY_COMPARE_WITH_TIMEOUT(replaced.count(), 1, kTimeoutMs);
+    QCOMPARE(chat().conversation(), conversation);
+    QCOMPARE(chat().head(), head);
+    QCOMPARE(chat().draft(), QStringLiteral("typed at once"));
+    QCOMPARE(m_app->notice(), QString());
+    say(QStringLiteral("Name another one."));
+    QCOMPARE(chat().conversation(), conversation);
+    QCOMPARE(replaced.count(), 1);
+    chat().setDraft(QStringLiteral("typed last"));
+    leave();
+    QCOMPARE(textsIn(m_library).filter(QStringLiteral("Name ")),
+             QStringList({QStringLiteral("Name a colour."), QStringLiteral("Name another one.")}));
+    QCOMPARE(textsIn(old).filter(QStringLiteral("Name ")),
+             QStringList({QStringLiteral("Name a colour.")}));
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().draft(), QStringLiteral("typed last"), kTimeoutMs);
+    QCOMPARE(chat().conversation(), conversation);
+  }
+
+  void anAnswerThatIsWrittenMeanwhileComesIntoTheSavedLibrary() {
+    m_settings->maxTokens = 60;
+    QSignalSpy pieces(m_engine.get(), &ChatEngine::textWritten);
+    QSignalSpy answered(&chat(), &ChatModel::answered);
+    chat().setDraft(QStringLiteral("Tell me a story."));
+    QVERIFY(chat().send());
+    QVERIFY(pieces.wait(kTimeoutMs));
+    const QString old = replaceElsewhere(Replace::Salvage);
+    QVERIFY(!old.isEmpty());
+    QCOMPARE(answered.count(), 0);
+    QVERIFY(answered.wait(kTimeoutMs));
+    const QString answer = textAt(1);
+    QVERIFY(!answer.isEmpty());
+    say(QStringLiteral("And then?"));
+    leave();
+    QCOMPARE(textsIn(m_library).mid(0, 2),
+             QStringList({QStringLiteral("Tell me a story."), answer}));
+    QCOMPARE(textsIn(m_library).size(), 4);
+  }
+
+  void whereAnotherWindowBeganALibraryTypedTextStaysAndNoOtherChatGetsIt() {
+    say(QStringLiteral("Name a colour."));
+    chat().setDraft(QStringLiteral("typed before"));
+    const QString old = replaceElsewhere(Replace::Anew);
+    QVERIFY(!old.isEmpty());
+    {  // a chat with the number of the one in view
+      auto store = ConversationStore::open({.file = m_library.toStdString()});
+      QVERIFY(store);
+      QCOMPARE(store->add({.text = "of the other window", .name = "other"})->conversation,
+               chat().conversation());
+    }
+    QVERIFY(chat().send());  // at once, before it was seen
+    QTRY_COMPARE_WITH_TIMEOUT(chat().draft(), QStringLiteral("typed before"), kTimeoutMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().conversation(), 0, kTimeoutMs);
+    QTRY_VERIFY_WITH_TIMEOUT(!chat().busy(), kTimeoutMs);
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral("A new library was begun.")),
+                             kTimeoutMs);
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->library()->rowCount() > 0, true, kTimeoutMs);
+    say(chat().draft());
+    leave();
+    QCOMPARE(textsIn(m_library).filter(QStringLiteral("of the other window")).size(), 1);
+    const auto store = ConversationStore::open({.file = m_library.toStdString()});
+    QVERIFY(store);
+    QCOMPARE(store->list()->size(), std::size_t{2});
+    for (const ConversationInfo& info : *store->list())
+      QCOMPARE(info.messages, info.name == "other" ? 1 : 2);
   }
 
   void aBrokenFileIsRefusedInWords() {

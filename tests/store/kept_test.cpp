@@ -320,6 +320,33 @@ TEST_F(KeptTest, WhatWasDeletedIsSalvagedIntoTheTrashWithItsTime) {
   EXPECT_EQ(saved.tree(**saved.find("whole"))->at(1).text, "Yes.");
 }
 
+// Who has a chat open goes on in it, in another window too.
+TEST_F(KeptTest, IntoAnEmptyLibraryChatsAndMessagesAreSalvagedWithTheirNumbers) {
+  const MessageInfo gone = add({.text = "Goes.", .name = "gone"});
+  const MessageInfo question = add({.text = "Stays?", .name = "stays"});
+  const MessageInfo answer = add({.conversation = question.conversation,
+                                  .parent = question.id,
+                                  .role = "assistant",
+                                  .text = "Yes."});
+  const auto folder = store_.add_folder("things");
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(store_.put_into_folder(question.conversation, *folder));
+  ASSERT_TRUE(store_.forget_conversation(gone.conversation));
+  const test::TemporaryDirectory other;
+  ConversationStore saved = open_store(other.path());
+  ASSERT_TRUE(saved.salvage(directory_.path() / "chats.db"));
+  const auto tree = saved.tree(question.conversation);
+  ASSERT_TRUE(tree);
+  ASSERT_EQ(tree->size(), 2U);
+  EXPECT_EQ(tree->at(0).id, question.id);
+  EXPECT_EQ(tree->at(1).id, answer.id);
+  EXPECT_EQ(saved.info(question.conversation)->folder, *folder);
+  // A second time they are others', so new ones are given.
+  ASSERT_TRUE(saved.salvage(directory_.path() / "chats.db"));
+  EXPECT_EQ(saved.list()->size(), 2U);
+  EXPECT_EQ(saved.tree(question.conversation)->size(), 2U);
+}
+
 // The row of the chat is lost, and of its messages only deleted ones can be read: it is no chat without messages.
 TEST_F(KeptTest, DeletedMessagesOfALostChatStayInTheTrash) {
   const MessageInfo first = add({.text = "First.", .name = "a"});

@@ -124,9 +124,10 @@ enum class Replace {
 
 /// A library that took the place of another.
 struct Replaced {
-  Replace how = Replace::Anew;
-  QString old;   // where the other file lies now
-  QString file;  // the new one
+  Replace how = Replace::Anew;  // Anew: no chat of the old one is in it; else they kept their ids
+  bool elsewhere = false;       // another program did it; `how` and `file` are all that is known
+  QString old;                  // where the other file lies now
+  QString file;                 // the new one
   qint64 conversations = 0;
   qint64 messages = 0;
   qint64 unreadable = 0;

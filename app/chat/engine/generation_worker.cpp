@@ -281,6 +281,18 @@ void GenerationWorker::openPlace(const QString& file) {
   }
 }
 
+Status GenerationWorker::keepInNewLibrary(const MessageInfo& answer, AnswerReport& report) {
+  RUNNEL_TRY(ConversationStore store, m_store->get());
+  if (m_generation == m_store->generation()) return {};
+  RUNNEL_TRY(const MessageInfo kept, store.add({.conversation = answer.conversation,
+                                                .parent = answer.parent,
+                                                .role = answer.role,
+                                                .text = answer.text}));
+  report.answer = message(kept);
+  report.instant.clear();
+  return {};
+}
+
 Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_token& stop) {
   if (m_model == nullptr) return fail(ErrorCode::not_found, "no model is loaded");
   QElapsedTimer clock;
@@ -375,6 +387,7 @@ Status GenerationWorker::carryOut(const AnswerRequest& request, const std::stop_
     for (const MessageInfo& info : path) {
       if (info.has_snapshot) report.instant.push_back(info.id);
     }
+    RUNNEL_CHECK_OK(keepInNewLibrary(path.back(), report));
   } else {
     report.answer.parent = m_chat->head();
   }

@@ -59,6 +59,8 @@ class GenerationWorker : public QObject {
   Status goTo(const AnswerRequest& request, const ReplayOptions& replay, AnswerReport& report);
   /// Finds what the question refers to and keeps it with the question, before that is read.
   Status remindOf(const AnswerRequest& request);
+  /// An answer went into a library that another one has replaced meanwhile: that one has the question and gets it, too.
+  Status keepInNewLibrary(const MessageInfo& answer, AnswerReport& report);
   GenerationOptions optionsOf(const AnswerRequest& request) const;
   /// Null: anything.
   Result<std::shared_ptr<const Constraint>> constraintOf(const ReplyForm& form) const;

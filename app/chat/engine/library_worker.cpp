@@ -57,9 +57,30 @@ bool brokenExport(const QByteArray& bytes, const std::string& why) {
 
 QString LibraryWorker::libraryFile() const { return text(m_store->file().string()); }
 
+Result<ConversationStore> LibraryWorker::current() {
+  RUNNEL_TRY(ConversationStore store, m_store->get());
+  if (m_store->generation() == m_generation) return store;
+  m_generation = m_store->generation();
+  m_version = 0;
+  // Chats that were saved into it have their ids and times; those of a new one have other times.
+  bool same = m_created.isEmpty();
+  if (!same) {
+    RUNNEL_TRY(const auto chats, store.list());
+    same = std::any_of(chats.begin(), chats.end(), [this](const ConversationInfo& info) {
+      return m_created.value(info.id, -1) == info.created;
+    });
+  }
+  Q_EMIT libraryReplaced(
+      {.how = same ? Replace::Salvage : Replace::Anew, .elsewhere = true, .file = libraryFile()});
+  list();
+  if (same) return store;
+  return fail(ErrorCode::not_found, m_store->file().string(),
+              ": another program has begun a new library here meanwhile");
+}
+
 template <class Use>
 void LibraryWorker::with(const Use& use, About about, const QString& file) {
-  Result<ConversationStore> store = m_store->get();
+  Result<ConversationStore> store = current();
   if (!store) {
     Q_EMIT failed(problem(store.error(), About::Library, libraryFile()));
     return;
@@ -71,9 +92,15 @@ void LibraryWorker::with(const Use& use, About about, const QString& file) {
 }
 
 std::optional<AnswerRequest> LibraryWorker::store(const AnswerRequest& request) {
-  if (request.text.isEmpty() || request.act == Act::Ask || request.act == Act::Read) return request;
+  if (request.text.isEmpty() || request.act == Act::Ask || request.act == Act::Read) {
+    if (request.conversation == 0) return request;
+    const Result<ConversationStore> there = current();
+    if (there) return request;
+    Q_EMIT answerFailed(request.ticket, problem(there.error(), About::Library, libraryFile()));
+    return std::nullopt;
+  }
   const auto add = [&]() -> Result<MessageInfo> {
-    RUNNEL_TRY(ConversationStore store, m_store->get());
+    RUNNEL_TRY(ConversationStore store, current());
     return store.add({.conversation = request.conversation,
                       .parent = request.after,
                       .role = request.act == Act::Write ? "assistant" : "user",
@@ -117,7 +144,7 @@ void LibraryWorker::watch(std::chrono::milliseconds forgetEvery) {
 }
 
 void LibraryWorker::look() {
-  const Result<ConversationStore> store = m_store->get();
+  const Result<ConversationStore> store = current();
   if (!store) return;  // who asked for something was told
   const Result<std::int64_t> version = store->version_seen();
   if (!version || *version == m_version) return;
@@ -144,7 +171,7 @@ void LibraryWorker::listTrash() {
 
 // Nobody asked for it now, so nobody is told if it cannot be.
 void LibraryWorker::forgetOld() {
-  Result<ConversationStore> store = m_store->get();
+  Result<ConversationStore> store = current();
   if (!store || store->read_only()) return;
   const Result<ForgetReport> report = store->forget_trash(kKept);
   if (report && report->messages > 0) listTrash();
@@ -165,7 +192,7 @@ void LibraryWorker::setSettings(qint64 conversation, const QString& json) {
 }
 
 void LibraryWorker::setDraft(qint64 conversation, const QString& typed) {
-  Result<ConversationStore> store = m_store->get();
+  Result<ConversationStore> store = current();
   const Status kept =
       store ? store->set_draft(conversation, typed.toStdString()) : Status(store.error());
   if (!kept && !m_draftFailed) Q_EMIT failed(problem(kept.error(), About::Library, libraryFile()));
@@ -221,6 +248,7 @@ void LibraryWorker::replaceLibrary(Replace how) {
   const Result<Replaced> replaced = replace();
   if (replaced) qCInfo(acts) << "done: replace";
   m_version = 0;
+  m_generation = m_store->generation();
   look();
   if (replaced) {
     Q_EMIT libraryReplaced(*replaced);
@@ -239,9 +267,12 @@ void LibraryWorker::list() {
     Q_EMIT foldersListed(folders);
     QVector<ConversationRow> rows;
     rows.reserve(static_cast<qsizetype>(found.size()));
-    for (const ConversationInfo& info : found)
+    m_created.clear();
+    for (const ConversationInfo& info : found) {
       rows.push_back(
           {info.id, text(info.name), info.updated, info.messages, info.pinned, info.folder});
+      m_created.insert(info.id, info.created);
+    }
     Q_EMIT conversationsListed(rows);
     return {};
   });
@@ -408,7 +439,7 @@ void LibraryWorker::importFrom(const QString& file) {
     return;
   }
   bool cut = false;
-  const Result<ConversationStore> opened = m_store->get();
+  const Result<ConversationStore> opened = current();
   qCInfo(acts) << "begins: import";
   const auto bring = [&]() -> Status {
     RUNNEL_TRY(ConversationStore store, opened);

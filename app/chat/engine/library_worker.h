@@ -3,6 +3,7 @@
 // so that lists and searches do not wait for an answer that is being written.
 #pragma once
 
+#include <QHash>
 #include <QObject>
 #include <QTimer>
 #include <chrono>
@@ -83,6 +84,8 @@ class LibraryWorker : public QObject {
   template <class Use>
   void with(const Use& use, About about = About::Library, const QString& file = {});
   QString libraryFile() const;
+  /// The library, or an error if another program put another one in its place in which ids are others'.
+  Result<ConversationStore> current();
   void look();
   void forgetOld();
 
@@ -90,7 +93,9 @@ class LibraryWorker : public QObject {
   QTimer* m_watch = nullptr;
   QTimer* m_forget = nullptr;
   qint64 m_version = 0;
-  bool m_draftFailed = false;  // said once
+  int m_generation = 0;
+  QHash<qint64, qint64> m_created;  // when the chats were that were listed last, by id
+  bool m_draftFailed = false;       // said once
 };
 
 }  // namespace runnel::chat

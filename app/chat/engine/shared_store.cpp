@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "app/chat/engine/shared_store.h"
 
+#include <sys/stat.h>
+
 #include "runtime/base/try.h"
 #include "runtime/store/take_place.h"
 
@@ -8,6 +10,11 @@ namespace runnel::chat {
 
 Result<ConversationStore> SharedStore::get() {
   const std::scoped_lock lock(m_mutex);
+  const Identity there = identityOf(m_file);
+  if (m_identity.number != 0 && there.number != 0 && there != m_identity) {
+    m_store.reset();
+    ++m_generation;
+  }
   return open();
 }
 
@@ -16,11 +23,20 @@ std::filesystem::path SharedStore::file() const {
   return m_file;
 }
 
+SharedStore::Identity SharedStore::identityOf(const std::filesystem::path& file) {
+  struct stat info = {};
+  if (::stat(file.c_str(), &info) != 0) return {};
+  return {.device = info.st_dev, .number = info.st_ino};
+}
+
 // This and what follows with the lock held.
 Result<ConversationStore> SharedStore::open() {
   if (m_store) return *m_store;
+  const Identity before = identityOf(m_file);
   Result<ConversationStore> opened =
       ConversationStore::open({.file = m_file, .budget_bytes = m_budget});
+  // Replaced while it was opened, it is seen as another at the next call.
+  m_identity = before.number != 0 ? before : identityOf(m_file);
   if (opened) m_store = *opened;
   return opened;
 }
@@ -47,6 +63,7 @@ Result<std::filesystem::path> SharedStore::firstOf(const std::vector<std::filesy
   }
   m_file = old;
   m_store.reset();
+  m_identity = {};
   return last;
 }
 
@@ -82,6 +99,7 @@ Result<std::filesystem::path> SharedStore::begin_anew(
     const Fill& fill) {
   const std::scoped_lock lock(m_mutex);
   m_store.reset();
+  m_identity = {};  // what comes is no stranger's
   ++m_generation;
   Result<std::filesystem::path> kept = replaceInPlace(reason, fill);
   if (!kept && kept.error().code != ErrorCode::malformed) return firstOf(elsewhere, fill);

@@ -22,7 +22,8 @@ class SharedStore {
   SharedStore(std::filesystem::path file, std::uint64_t budget)
       : m_file(std::move(file)), m_budget(budget) {}
 
-  /// A handle (handles share one connection). A failure is tried again at the next call.
+  /// A handle (handles share one connection). A failure is tried again at the next call, and the file is opened again
+  /// where another program put another one in its place.
   Result<ConversationStore> get();
 
   std::filesystem::path file() const;
@@ -44,6 +45,12 @@ class SharedStore {
                                         const Fill& fill);
 
  private:
+  /// Which file lies under a name.
+  struct Identity {
+    std::uint64_t device = 0, number = 0;  // 0: none
+    bool operator==(const Identity&) const = default;
+  };
+  static Identity identityOf(const std::filesystem::path& file);
   Result<ConversationStore> open();
   Result<std::filesystem::path> replaceInPlace(const std::string& reason, const Fill& fill);
   Result<std::filesystem::path> firstOf(const std::vector<std::filesystem::path>& places,
@@ -53,6 +60,7 @@ class SharedStore {
   std::filesystem::path m_file;
   const std::uint64_t m_budget;
   std::atomic<int> m_generation = 0;
+  Identity m_identity;  // of the file that was opened last
   std::optional<ConversationStore> m_store;
 };
 

@@ -251,7 +251,9 @@ void AppController::connectEngine() {
   connect(&m_engine, &ChatEngine::changedElsewhere, &m_chat, &ChatModel::reloadInPlace);
   connect(&m_engine, &ChatEngine::libraryReplaced, this, [this](const Replaced& replaced) {
     m_notices.removeIf([](const Notice& n) { return n.library || n.trash != 0; });
-    m_chat.startNew();
+    Q_EMIT noticeChanged();
+    m_engine.listTrash();
+    if (replaced.elsewhere && replaced.how != Replace::Anew) return;  // all goes on
     QString words;
     if (replaced.how != Replace::Anew) {
       const int chats = static_cast<int>(replaced.conversations);
@@ -266,14 +268,15 @@ void AppController::connectEngine() {
     } else {
       words = QCoreApplication::translate("Runnel", "A new library was begun.");
     }
-    words +=
-        u' ' + QCoreApplication::translate("Runnel", "The old file is kept: %1").arg(replaced.old);
-    if (QFileInfo(replaced.file).absolutePath() != QFileInfo(replaced.old).absolutePath())
+    if (!replaced.old.isEmpty())
+      words += u' ' +
+               QCoreApplication::translate("Runnel", "The old file is kept: %1").arg(replaced.old);
+    if (!replaced.old.isEmpty() &&
+        QFileInfo(replaced.file).absolutePath() != QFileInfo(replaced.old).absolutePath())
       words +=
           u' ' +
           QCoreApplication::translate("Runnel", "New messages are kept in %1.").arg(replaced.file);
     put({.text = words, .problem = true});  // it stays until it was read
-    m_engine.listTrash();
   });
   connect(&m_engine, &ChatEngine::exported, this, [this](const QString& file) {
     say(QCoreApplication::translate("Runnel", "Exported to %1").arg(file));

@@ -66,10 +66,9 @@ ChatModel::ChatModel(ChatEngine& engine, Settings& settings, QObject* parent)
   });
   connect(&m_own, &ChatSettings::changed, this, &ChatModel::answerFormChanged);
   connect(&settings, &Settings::changed, this, &ChatModel::pathChanged);  // the system prompt
-  // Other messages may have these numbers, and another model counts otherwise.
-  connect(&engine, &ChatEngine::libraryReplaced, this, [this] { m_counted.clear(); });
+  connect(&engine, &ChatEngine::libraryReplaced, this, &ChatModel::onReplaced);
   connect(&engine, &ChatEngine::modelLoaded, this, [this] {
-    m_counted.clear();
+    m_counted.clear();  // it counts otherwise
     Q_EMIT pathChanged();
   });
   connect(&engine, &ChatEngine::answered, this, &ChatModel::onAnswered);
@@ -181,6 +180,28 @@ void ChatModel::reloadInPlace() {
   if (turnIsHere()) return;  // what it writes is seen at its end
   m_keepsHead = true;
   reload();
+}
+
+void ChatModel::onReplaced(const Replaced& replaced) {
+  m_counted.clear();
+  if (replaced.how != Replace::Anew) {
+    reloadInPlace();
+    return;
+  }
+  // What these numbers stand for is gone. What was typed stays with who typed it.
+  QStringList typed{m_turn.said, draft()};
+  for (const Queued& queued : std::as_const(m_queue)) {
+    if (queued.conversation != m_conversation) typed += m_drafts.of(queued.conversation);
+  }
+  typed.removeIf([](const QString& text) { return text.trimmed().isEmpty(); });
+  m_queue.clear();
+  if (busy()) {
+    m_engine.stop();
+    endTurn();
+  }
+  m_keeping.stop();
+  m_drafts.forgetAllBut(typed.join(QStringLiteral("\n\n")));
+  startNew();
 }
 
 void ChatModel::forget() {

@@ -256,6 +256,7 @@ class ChatModel : public QObject {
   void onThought(quint64 ticket, const QString& piece);
   void writingBegan();
   void onAnswered(quint64 ticket, const AnswerReport& report);
+  void onReplaced(const Replaced& replaced);
   void onFailed(quint64 ticket, const Problem& problem);
   void endTurn();
   void switchTo(qint64 conversation);

@@ -41,6 +41,13 @@ void Drafts::move(qint64 from, qint64 to) {
   m_engine.setDraft(from, {});
 }
 
+void Drafts::forgetAllBut(const QString& text) {
+  m_keeping.stop();
+  m_texts.clear();
+  if (!text.isEmpty()) set(0, text);
+  save();
+}
+
 void Drafts::giveBack(qint64 conversation, const QString& said) {
   QString text = of(conversation);
   if (text != said) text = text.trimmed().isEmpty() ? said : said + QStringLiteral("\n\n") + text;

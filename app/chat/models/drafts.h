@@ -26,6 +26,8 @@ class Drafts : public QObject {
   QString take(qint64 conversation);
   /// The chat was made while something was typed for it.
   void move(qint64 from, qint64 to);
+  /// Chats of other numbers are what there is now; `text` was typed for one that is not begun yet.
+  void forgetAllBut(const QString& text);
   /// A message that was not stored, before what was typed since.
   void giveBack(qint64 conversation, const QString& said);
 

@@ -297,9 +297,9 @@ class RUNNEL_API ConversationStore {
   /// @return invalid_argument if it is a snapshot without messages
   Result<ConversationId> add_pack(const Snapshot& pack, std::string_view name);
 
-  /// Copies every conversation and message that can still be read from the damaged library `file` into this one, in
-  /// which they get new ids; drafts too, and what was deleted, still deleted and with its time. A message whose parent
-  /// is lost follows the last one before it. The damaged file is read only. The report counts what is not deleted.
+  /// Copies every conversation and message that can still be read from the damaged library `file` into this one; they
+  /// keep their ids if it was empty and get new ones if not. Drafts too, and what was deleted, still deleted and with its
+  /// time. A message whose parent is lost follows the last one before it. The report counts what is not deleted.
   /// @return malformed, or io, if nothing of it can be read.
   Result<SalvageReport> salvage(const std::filesystem::path& file);
 
