@@ -173,9 +173,8 @@ class MarkdownTest : public QObject {
   }
   void aFormulaIsAsLargeAsItsParts() {
     const auto size = [](const char* source, bool display = false) {
-      const auto formula =
-          Formula::layOut(QString::fromUtf8(source), {.pixelSize = 20, .display = display});
-      return formula ? QSizeF(formula->width(), formula->ascent() + formula->descent()) : QSizeF();
+      const auto formula = Formula::layOut(QString::fromUtf8(source), 20, display);
+      return formula ? QSizeF(formula->width, formula->ascent + formula->descent) : QSizeF();
     };
     QVERIFY(size("xy").width() > size("x").width());
     QVERIFY(size("x^2").height() > size("x").height());

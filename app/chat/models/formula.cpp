@@ -3,8 +3,6 @@
 
 #include <QFontMetricsF>
 #include <QHash>
-#include <QPainter>
-#include <QPolygonF>
 #include <QScopedValueRollback>
 #include <QStringList>
 #include <algorithm>
@@ -21,30 +19,19 @@ constexpr qreal kScript = 0.72;
 constexpr int kLevels = 2;     // scripts of scripts of scripts are not smaller
 constexpr int kDeepest = 100;  // of what nests, so that no source can exhaust the stack
 
-QFont fontOf(qreal pixelSize, bool italic, bool bold) {
-  QFont font;
-  font.setFamilies({QStringLiteral("STIX Two Text"), QStringLiteral("Noto Serif"),
-                    QStringLiteral("DejaVu Serif"), QStringLiteral("serif")});
-  font.setPixelSize(std::max(1, qRound(pixelSize)));
-  font.setItalic(italic);
-  font.setBold(bold);
-  return font;
-}
-
 // Whether `word` is one of `words`, which stand between spaces.
 bool isOneOf(const QString& word, QStringView words) { return words.contains(u' ' + word + u' '); }
 
-}  // namespace
-
-/// Reads a source and lays it out in one go; with `measure` off it only reads.
+/// Reads a source and lays it out in one go; with a size of 0 it only reads.
 class FormulaBuilder {
  public:
-  FormulaBuilder(QStringView source, const FormulaLook& look, bool measure)
-      : m_text(source), m_measure(measure), m_size(look.pixelSize), m_display(look.display) {}
+  FormulaBuilder(QStringView source, qreal pixelSize, bool display)
+      : m_text(source), m_size(pixelSize), m_display(display) {}
 
   std::optional<Formula> build() {
+    if (m_text.trimmed().isEmpty()) return std::nullopt;
     Formula whole = rows();
-    if (m_failed || m_at < m_text.size()) return std::nullopt;
+    if (m_failed || !atEnd()) return std::nullopt;
     return whole;
   }
 
@@ -80,12 +67,10 @@ class FormulaBuilder {
     m_at += words.size();
     return true;
   }
-  // The name of the command here if it is one of `names`, which stand between spaces.
-  QString takeCommand(QStringView names) {
-    const QString name = command();
-    if (!isOneOf(name, names)) return {};
+  bool takeCommand(QStringView name) {
+    if (command() != name) return false;
     m_at += name.size() + 1;
-    return name;
+    return true;
   }
   // "{…}" as it is written.
   QString rawArgument() {
@@ -104,36 +89,37 @@ class FormulaBuilder {
 
   // Boxes
 
-  Formula glyphs(const QString& text, bool italic, bool bold = false) const {
-    Formula box;
-    if (!m_measure) return box;
-    const QFontMetricsF metrics(fontOf(m_size, italic, bold));
-    const QRectF ink = metrics.tightBoundingRect(text);
-    box.m_width = metrics.horizontalAdvance(text);
-    if (italic) box.m_width = std::max(box.m_width, ink.right());  // what leans over counts
-    box.m_ascent = -ink.top();
-    box.m_descent = ink.bottom();
-    box.m_glyphs.push_back({{0, 0}, text, m_size, italic, bold});
-    return box;
+  Formula glyphs(QStringView text, bool italic, bool bold = false) const {
+    if (m_size == 0) return {};
+    QFont font;
+    font.setFamilies({QStringLiteral("STIX Two Text"), QStringLiteral("Noto Serif"),
+                      QStringLiteral("DejaVu Serif"), QStringLiteral("serif")});
+    font.setPixelSize(std::max(1, qRound(m_size)));
+    font.setItalic(italic);
+    font.setBold(bold);
+    const QFontMetricsF metrics(font);
+    const QString words = text.toString();
+    const QRectF ink = metrics.tightBoundingRect(words);
+    qreal width = metrics.horizontalAdvance(words);
+    if (italic) width = std::max(width, ink.right());  // what leans over counts
+    return {width, -ink.top(), ink.bottom(), {{{}, words, font, {}}}};
+  }
+  Formula space(qreal ems) const { return {ems * m_size}; }
+  // A line along the baseline.
+  Formula rule(qreal width) const {
+    if (m_size == 0) return {};
+    const qreal half = kRule * m_size / 2;
+    QPainterPath path;
+    path.addRect(0, -half, width, 2 * half);
+    return {width, half, half, {{{}, {}, {}, path}}};
   }
   // Its middle stands on the axis.
+  Formula onAxis(const Formula& box) const {
+    return box.moved(0, (box.ascent - box.descent) / 2 - kAxis * m_size);
+  }
   Formula enlarged(const QString& text, qreal by) {
-    const qreal axis = kAxis * m_size;
     const QScopedValueRollback size(m_size, m_size * by);
-    const Formula box = glyphs(text, false);
-    Formula moved;
-    moved.add(box, 0, (box.m_ascent - box.m_descent) / 2 - axis);
-    return moved;
-  }
-  Formula space(qreal ems) const {
-    Formula box;
-    box.m_width = ems * m_size;
-    return box;
-  }
-  void rule(Formula& box, qreal x, qreal y, qreal width) const {
-    QPainterPath path;
-    path.addRect(x, y - kRule * m_size / 2, width, kRule * m_size);
-    box.m_strokes.push_back({path, 0});
+    return glyphs(text, false);
   }
   // A delimiter as high as what stands beside it: its glyph, made longer.
   Formula delimiter(const QString& mark, qreal ascent, qreal descent) const {
@@ -141,29 +127,26 @@ class FormulaBuilder {
     Formula box = glyphs(mark, false);
     const qreal axis = kAxis * m_size;
     const qreal half = std::max(ascent - axis, descent + axis) + 0.08 * m_size;
-    const qreal ink = box.m_ascent + box.m_descent;
-    if (!m_measure || half < 0.72 * m_size || ink <= 0) return box;
-    Formula::Glyphs& glyph = box.m_glyphs[0];
-    glyph.stretch = 2 * half / ink;
-    glyph.at.setY(half - axis - box.m_descent * glyph.stretch);
-    box.m_ascent = half + axis;
-    box.m_descent = half - axis;
-    return box;
+    if (box.ink.isEmpty() || half < 0.72 * m_size) return box;
+    const qreal stretch = 2 * half / (box.ascent + box.descent);
+    box.ink[0].place.scale(1, stretch);
+    box.ascent *= stretch;
+    box.descent *= stretch;
+    return onAxis(box);
   }
   Formula fenced(const QString& left, const Formula& inner, const QString& right) const {
-    Formula box = delimiter(left, inner.m_ascent, inner.m_descent);
-    box.add(inner, box.m_width, 0);
-    box.add(delimiter(right, inner.m_ascent, inner.m_descent), box.m_width, 0);
+    Formula box = delimiter(left, inner.ascent, inner.descent);
+    box.add(inner, box.width, 0);
+    box.add(delimiter(right, inner.ascent, inner.descent), box.width, 0);
     return box;
   }
-  Formula stacked(const Formula& base, const std::optional<Formula>& above,
-                  const std::optional<Formula>& below) const {
-    const qreal space = 0.13 * m_size;
+  Formula stacked(const Formula& base, const Formula& above, const Formula& below) const {
+    const qreal space = 0.12 * m_size;
     Formula box;
-    box.m_width = std::max({base.m_width, above ? above->m_width : 0, below ? below->m_width : 0});
+    box.width = std::max({base.width, above.width, below.width});
     box.addCentred(base, 0);
-    if (above) box.addCentred(*above, -(base.m_ascent + space + above->m_descent));
-    if (below) box.addCentred(*below, base.m_descent + space + below->m_ascent);
+    box.addCentred(above, -(base.ascent + space + above.descent));
+    box.addCentred(below, base.descent + space + below.ascent);
     return box;
   }
 
@@ -188,7 +171,7 @@ class FormulaBuilder {
     if (m_failed) return {};
     if (sides.isEmpty() && cells.size() == 1) return cells[0][0];
     const auto& last = cells.last();
-    if (cells.size() > 1 && last.size() == 1 && last[0].m_width == 0) cells.removeLast();
+    if (cells.size() > 1 && last.size() == 1 && last[0].width == 0) cells.removeLast();
     return arranged(cells, sides.isEmpty() ? QStringLiteral("c") : sides, equations);
   }
   Formula arranged(const QVector<QVector<Formula>>& cells, const QString& sides,
@@ -196,35 +179,28 @@ class FormulaBuilder {
     QVector<qreal> widths;
     for (const QVector<Formula>& line : cells) {
       widths.resize(std::max(widths.size(), line.size()));
-      for (qsizetype c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].m_width);
+      for (qsizetype c = 0; c < line.size(); ++c) widths[c] = std::max(widths[c], line[c].width);
     }
-    const auto gapAfter = [&](qsizetype c) {
-      return (!equations ? 0.9 : c % 2 == 0 ? 0.1 : 1.5) * m_size;
-    };
     Formula box;
-    qreal y = 0, width = 0;
+    qreal y = 0;
     for (const QVector<Formula>& line : cells) {
       qreal ascent = 0.7 * m_size, descent = 0.25 * m_size, x = 0;
       for (const Formula& cell : line) {
-        ascent = std::max(ascent, cell.m_ascent);
-        descent = std::max(descent, cell.m_descent);
+        ascent = std::max(ascent, cell.ascent);
+        descent = std::max(descent, cell.descent);
       }
       y += ascent + (y > 0 ? 0.3 * m_size : 0);
       for (qsizetype c = 0; c < line.size(); ++c) {
         const QChar side = sides.at(c % sides.size());
-        const qreal spare = widths[c] - line[c].m_width;
+        const qreal spare = widths[c] - line[c].width;
         box.add(line[c], x + (side == u'l' ? 0 : side == u'r' ? spare : spare / 2), y);
-        width = std::max(width, x + widths[c]);
-        x += widths[c] + gapAfter(c);
+        box.width = std::max(box.width, x + widths[c]);
+        x += widths[c] + (!equations ? 0.9 : c % 2 == 0 ? 0.1 : 1.5) * m_size;
       }
       y += descent;
     }
-    Formula middle;
-    middle.add(box, 0, -y / 2 - kAxis * m_size);
-    middle.m_width = width;
-    middle.m_ascent = y / 2 + kAxis * m_size;
-    middle.m_descent = y / 2 - kAxis * m_size;
-    return middle;
+    box.descent = y;
+    return onAxis(box);
   }
 
   // Atoms side by side, up to what ends a group, a cell or a line.
@@ -235,10 +211,11 @@ class FormulaBuilder {
     AtomKind before = AtomKind::Open;
     while (true) {
       skipSpace();
-      if (atEnd() || peek() == u'}' || peek() == u'&') break;
-      if (isOneOf(command(), u" \\ right end ")) break;
-      if (const QString style = takeCommand(u" displaystyle textstyle "); !style.isEmpty()) {
-        m_display = style == u"displaystyle";
+      const QString name = command();
+      if (atEnd() || peek() == u'}' || peek() == u'&' || isOneOf(name, u" \\ right end ")) break;
+      if (isOneOf(name, u" displaystyle textstyle ")) {
+        m_display = name == u"displaystyle";
+        m_at += name.size() + 1;
         continue;
       }
       Atom atom = scripts(this->atom());
@@ -246,7 +223,7 @@ class FormulaBuilder {
       if (atom.kind == AtomKind::Binary && before != AtomKind::Ordinary &&
           before != AtomKind::Close)
         atom.kind = AtomKind::Ordinary;  // a sign
-      line.add(atom.box, line.m_width + gap(before, atom.kind) * m_size, 0);
+      line.add(atom.box, line.width + gap(before, atom.kind) * m_size, 0);
       before = atom.kind;
     }
     return line;
@@ -264,165 +241,138 @@ class FormulaBuilder {
   // What follows a base above and below.
   Atom scripts(Atom base) {
     std::optional<Formula> above, below;
-    QString primes;
+    Formula& box = base.box;
     while (!m_failed) {
       skipSpace();
-      if (const QString name = takeCommand(u" limits nolimits "); !name.isEmpty()) {
-        base.limits = name == u"limits";
+      if (takeCommand(u"limits")) {
+        base.limits = true;
+      } else if (takeCommand(u"nolimits")) {
+        base.limits = false;
       } else if (take(u"'")) {
-        primes += QChar(0x2032);
+        Formula prime = glyphs(u"′", false);
+        prime.ascent = std::min(prime.ascent, 0.7 * m_size);
+        box.add(prime, box.width, 0);
       } else if (peek() == u'^' || peek() == u'_') {
         std::optional<Formula>& script = peek() == u'^' ? above : below;
-        if (script) return {.box = fail()};
+        if (script) return {fail()};
         ++m_at;
-        script = smaller();
+        script = part(1);
       } else {
         break;
       }
     }
-    Formula& box = base.box;
-    if (!primes.isEmpty()) {
-      Formula marks = glyphs(primes, false);
-      marks.m_ascent = std::min(marks.m_ascent, 0.7 * m_size);
-      box.add(marks, box.m_width, 0);
-    }
     if (!above && !below) return base;
-    if (base.limits && (m_display || !base.large)) {
-      box = stacked(box, above, below);
+    const Formula over = above.value_or(Formula()), under = below.value_or(Formula());
+    if (base.limits) {
+      box = stacked(box, over, under);
       return base;
     }
-    const qreal start = box.m_width + 0.03 * m_size;
-    qreal down = std::max(box.m_descent + 0.1 * m_size, 0.2 * m_size);
-    if (below && !above) down = std::max(down, below->m_ascent - 0.45 * m_size);
-    if (above) {
-      const qreal up =
-          std::max(box.m_ascent - 0.32 * m_size, 0.42 * m_size) + above->m_descent * 0.5;
-      const qreal between = up - above->m_descent + down - (below ? below->m_ascent : 0);
-      down += std::max(0.0, 0.15 * m_size - between);
-      box.add(*above, start, -up);
-    }
-    if (below) box.add(*below, base.large ? start - 0.12 * m_size : start, down);
-    box.m_width += 0.05 * m_size;
+    const qreal start = box.width + 0.03 * m_size;
+    const qreal up = std::max(box.ascent - 0.32 * m_size, 0.42 * m_size) + over.descent * 0.5;
+    const qreal apart = above ? over.descent + 0.15 * m_size - up : -0.45 * m_size;
+    const qreal down = std::max({box.descent + 0.1 * m_size, 0.2 * m_size, under.ascent + apart});
+    box.add(over, start, -up);
+    box.add(under, base.large ? start - 0.12 * m_size : start, down);
+    box.width += 0.05 * m_size;
     return base;
   }
-  // An argument at the size of scripts.
-  Formula smaller() {
+  // An argument that is never in display, so many levels of scripts further in, 0 or 1.
+  Formula part(int levels) {
+    const bool shrinks = levels > 0 && m_level < kLevels;
     const QScopedValueRollback display(m_display, false);
-    const QScopedValueRollback level(m_level, m_level + 1);
-    const QScopedValueRollback size(m_size, m_level <= kLevels ? m_size * kScript : m_size);
+    const QScopedValueRollback level(m_level, m_level + levels);
+    const QScopedValueRollback size(m_size, shrinks ? m_size * kScript : m_size);
     return argument();
   }
   // "{…}" or one atom.
   Formula argument() {
     skipSpace();
-    if (peek().isDigit()) return glyphs(QString(m_text[m_at++]), false, m_bold);  // one alone
+    if (peek().isDigit()) return glyphs(m_text.mid(m_at++, 1), false, m_bold);  // one alone
     return atom().box;
-  }
-  Formula group() {
-    ++m_at;
-    const QScopedValueRollback display(m_display);
-    Formula inner = row();
-    return take(u"}") ? inner : fail();
   }
 
   Atom atom() {
     const QScopedValueRollback depth(m_depth, m_depth + 1);
     const QChar c = peek();
-    if (atEnd() || m_depth > kDeepest || QStringView(u"}^_&#%$").contains(c))
-      return {.box = fail()};
-    if (c == u'{') return {.box = group()};
+    if (atEnd() || m_depth > kDeepest || QStringView(u"}^_&#%$").contains(c)) return {fail()};
     if (c == u'\\') return commanded();
     const qsizetype begin = m_at++;
-    if (c == u'~') return {.box = space(0.28)};
-    if (c.isDigit()) {
-      while (peek().isDigit() || peek() == u'.') ++m_at;
-      return {.box = glyphs(m_text.mid(begin, m_at - begin).toString(), false, m_bold)};
+    if (c == u'{') {
+      const QScopedValueRollback display(m_display);
+      const Formula group = row();
+      return {take(u"}") ? group : fail()};
     }
+    while (c.isDigit() && (peek().isDigit() || peek() == u'.')) ++m_at;
     if (const FormulaSymbol found = formulaSymbol(c); !found.text.isEmpty()) return symbol(found);
     if (c.isHighSurrogate() && !atEnd()) ++m_at;
     const bool variable = c.isLetter() && c.unicode() < 0x250;
-    return {.box =
-                glyphs(m_text.mid(begin, m_at - begin).toString(), variable && !m_upright, m_bold)};
+    return {glyphs(m_text.mid(begin, m_at - begin), variable && !m_upright, m_bold)};
   }
   Atom symbol(const FormulaSymbol& symbol) {
+    if (symbol.kind == AtomKind::Space) return {space(symbol.text.toDouble())};
+    if (symbol.kind == AtomKind::Accent) return {accented(symbol.text)};
     const bool large = symbol.look == SymbolLook::Enlarged;
     const bool italic = symbol.look == SymbolLook::Italic && !m_upright;
-    return {.box = large ? enlarged(symbol.text, m_display ? 1.6 : 1.15)
-                         : glyphs(symbol.text, italic, m_bold),
-            .kind = symbol.kind,
-            .limits = symbol.limits && (large || m_display),
-            .large = large};
+    return {large ? onAxis(enlarged(symbol.text, m_display ? 1.6 : 1.15))
+                  : glyphs(symbol.text, italic, m_bold),
+            symbol.kind, symbol.limits && m_display, large};
   }
 
   Atom commanded() {
     const QString name = command();
-    if (name.isEmpty()) return {.box = fail()};
     m_at += name.size() + 1;
     if (const FormulaSymbol found = formulaSymbol(u'\\' + name); !found.text.isEmpty())
       return symbol(found);
-    static const QHash<QString, qreal> spaces = {{u","_qs, 0.17},  {u":"_qs, 0.22}, {u";"_qs, 0.28},
-                                                 {u"!"_qs, -0.17}, {u" "_qs, 0.28}, {u"quad"_qs, 1},
-                                                 {u"qquad"_qs, 2}};
-    if (spaces.contains(name)) return {.box = space(spaces.value(name))};
-    if (isOneOf(name, u" frac dfrac tfrac cfrac ")) return {.box = fraction(name, true)};
-    if (name == u"binom") return {.box = fenced(u"("_qs, fraction(name, false), u")"_qs)};
-    if (name == u"sqrt") return {.box = root()};
-    if (name == u"left") return {.box = leftRight()};
-    if (name == u"begin") return {.box = environment()};
+    if (isOneOf(name, u" frac dfrac tfrac cfrac ")) return {fraction(name)};
+    if (name == u"binom") return {fenced(u"("_qs, fraction(name), u")"_qs)};
+    if (name == u"sqrt") return {root()};
+    if (name == u"left") return {leftRight()};
+    if (name == u"begin") return {environment()};
     if (isOneOf(name, u" text textrm mbox operatorname textbf textit ")) {
       const QString words = rawArgument();
-      if (words.contains(u'$') || words.contains(u'\\')) return {.box = fail()};
-      return {.box = glyphs(words, name == u"textit", name == u"textbf"),
-              .kind = name == u"operatorname" ? AtomKind::Large : AtomKind::Ordinary};
+      if (words.contains(u'$') || words.contains(u'\\')) return {fail()};
+      return {glyphs(words, name == u"textit", name == u"textbf"),
+              name == u"operatorname" ? AtomKind::Large : AtomKind::Ordinary};
     }
     if (isOneOf(name, u" mathrm mathbf boldsymbol bm mathit ")) {
       const QScopedValueRollback bold(m_bold, m_bold || !isOneOf(name, u" mathrm mathit "));
       const QScopedValueRollback upright(m_upright, isOneOf(name, u" mathrm mathbf "));
-      return {.box = argument()};
+      return {argument()};
     }
     if (isOneOf(name, u" mathbb mathcal mathfrak ")) {
       QString letters;
-      const QString written =
-          peek() == u'{' ? rawArgument() : QString(atEnd() ? QChar() : m_text[m_at++]);
+      const QString written = peek() == u'{' ? rawArgument() : m_text.mid(m_at++, 1).toString();
       for (const QChar letter : written) letters += formulaAlphabet(name, letter);
-      return {.box = letters.isEmpty() ? fail() : glyphs(letters, false)};
+      return {letters.isEmpty() ? fail() : glyphs(letters, false)};
     }
-    if (isOneOf(name, u" overset stackrel underset ")) {
-      const std::optional<Formula> script = smaller();
+    if (isOneOf(name, u" overset stackrel underset overline underline ")) {
+      const bool line = name.endsWith(u"line");
+      const Formula script = line ? Formula() : part(1);
       const Formula base = argument();
-      return {.box = name == u"underset" ? stacked(base, {}, script) : stacked(base, script, {}),
-              .kind = name == u"stackrel" ? AtomKind::Relation : AtomKind::Ordinary};
+      const Formula mark = line ? rule(base.width) : script;
+      return {name.startsWith(u"under") ? stacked(base, {}, mark) : stacked(base, mark, {}),
+              name == u"stackrel" ? AtomKind::Relation : AtomKind::Ordinary};
     }
     static const QStringList sizes = QStringLiteral("big Big bigg Bigg").split(u' ');
-    const QChar side = name.back();
-    const bool sided = side == u'l' || side == u'r';
-    if (const qsizetype step = sizes.indexOf(sided ? name.chopped(1) : name); step >= 0) {
-      const qreal half = (0.75 + 0.35 * static_cast<qreal>(step)) * m_size;
-      return {.box = delimiter(fence(), half + kAxis * m_size, half - kAxis * m_size),
-              .kind = !sided         ? AtomKind::Ordinary
-                      : side == u'l' ? AtomKind::Open
-                                     : AtomKind::Close};
+    const bool left = name.endsWith(u'l'), right = name.endsWith(u'r');
+    if (const qsizetype step = sizes.indexOf(name.chopped(left || right ? 1 : 0)); step >= 0) {
+      const qreal half = (0.75 + 0.35 * static_cast<qreal>(step)) * m_size, axis = kAxis * m_size;
+      const AtomKind kind = left ? AtomKind::Open : right ? AtomKind::Close : AtomKind::Ordinary;
+      return {delimiter(fence(), half + axis, half - axis), kind};
     }
-    return {.box = accent(name)};
+    return {fail()};
   }
 
-  Formula fraction(const QString& name, bool line) {
+  // Two parts around a line on the axis, which a binomial leaves out.
+  Formula fraction(const QString& name) {
     const bool large = isOneOf(name, u" dfrac cfrac ") || (m_display && name != u"tfrac");
-    const auto part = [this, large] {
-      if (!large) return smaller();
-      const QScopedValueRollback display(m_display, false);
-      return argument();
-    };
-    const Formula above = part();
-    const Formula below = part();
-    const qreal axis = kAxis * m_size, side = 0.1 * m_size;
-    const qreal space = 0.12 * m_size + kRule * m_size / 2;
-    Formula box;
-    box.m_width = std::max(above.m_width, below.m_width) + 2 * side;
-    box.addCentred(above, -axis - space - above.m_descent);
-    box.addCentred(below, -axis + space + below.m_ascent);
-    if (line) rule(box, side / 2, -axis, box.m_width - side);
-    return box;
+    const Formula above = part(large ? 0 : 1);
+    const Formula below = part(large ? 0 : 1);
+    const qreal width = std::max(above.width, below.width) + 0.1 * m_size;
+    Formula line = rule(width).moved(0.05 * m_size, -kAxis * m_size);
+    line.width += 0.05 * m_size;
+    if (name == u"binom") line.ink.clear();
+    return stacked(line, above, below);
   }
 
   Formula root() {
@@ -431,30 +381,32 @@ class FormulaBuilder {
     if (take(u"[")) {
       const qsizetype close = m_text.indexOf(u']', m_at);
       if (close < 0) return fail();
-      FormulaBuilder builder(m_text.mid(m_at, close - m_at), {m_size * kScript * kScript},
-                             m_measure);
-      builder.m_depth = m_depth;
-      index = builder.rows();
-      if (builder.m_failed || !builder.atEnd()) return fail();
+      const QScopedValueRollback text(m_text, m_text.left(close));
+      const QScopedValueRollback display(m_display, false);
+      const QScopedValueRollback size(m_size, m_size * kScript * kScript);
+      index = rows();
+      if (m_failed || !atEnd()) return fail();
       m_at = close + 1;
     }
     const Formula inner = argument();
-    const qreal line = kRule * m_size, top = std::max(inner.m_ascent, 0.6 * m_size) + 0.14 * m_size;
-    const qreal bottom = std::max(inner.m_descent, 0.05 * m_size);
-    const qreal hook = 0.55 * m_size, before = std::max(0.0, index.m_width - 0.3 * m_size);
-    const qreal foot = bottom + 0.03 * m_size, half = (foot + top) * 0.42;
+    if (m_size == 0) return {};
+    const qreal top = std::max(inner.ascent, 0.6 * m_size) + 0.14 * m_size;
+    const qreal bottom = std::max(inner.descent, 0.05 * m_size);
+    const qreal foot = bottom + 0.03 * m_size, arm = foot - (foot + top) * 0.42;
+    const qreal hook = 0.55 * m_size, right = hook + inner.width;
+    QPainterPath path(QPointF(0.05 * m_size, arm));
+    path.lineTo(0.16 * m_size, arm - 0.06 * m_size);
+    path.lineTo(0.3 * m_size, foot);
+    path.lineTo(hook, -top);
+    path.lineTo(right + 0.08 * m_size, -top);
+    const qreal line = kRule * m_size;
+    const QPen pen(Qt::black, line, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin);
+    Formula sign{right + 0.12 * m_size, top + line, foot};
+    sign.ink.push_back({{}, {}, {}, QPainterPathStroker(pen).createStroke(path)});
+    sign.add(inner, hook + 0.02 * m_size, 0);
     Formula box;
-    if (index.m_width > 0) box.add(index, 0, -(top - bottom) / 2 - 0.1 * m_size);
-    QPainterPath path;
-    path.addPolygon(QPolygonF({QPointF(before + 0.05 * m_size, foot - half),
-                               QPointF(before + 0.16 * m_size, foot - half - 0.06 * m_size),
-                               QPointF(before + 0.3 * m_size, foot), QPointF(before + hook, -top),
-                               QPointF(before + hook + inner.m_width + 0.08 * m_size, -top)}));
-    box.m_strokes.push_back({path, line});
-    box.add(inner, before + hook + 0.02 * m_size, 0);
-    box.m_width = before + hook + inner.m_width + 0.12 * m_size;
-    box.m_ascent = std::max(box.m_ascent, top + line);
-    box.m_descent = std::max(box.m_descent, foot);
+    if (index.width > 0) box.add(index, 0, -(top - bottom) / 2 - 0.1 * m_size);
+    box.add(sign, std::max(0.0, index.width - 0.3 * m_size), 0);
     return box;
   }
 
@@ -473,7 +425,7 @@ class FormulaBuilder {
   Formula leftRight() {
     const QString left = fence();
     const Formula inner = row();
-    if (!take(u"\\right")) return fail();
+    if (!takeCommand(u"right")) return fail();
     return fenced(left, inner, fence());
   }
 
@@ -481,53 +433,33 @@ class FormulaBuilder {
     const QString whole = rawArgument();
     // Each with its two delimiters and the sides of its columns.
     static const QStringList known =
-        QString::fromUtf8(
-            "matrix ..c pmatrix ()c bmatrix []c Bmatrix {}c vmatrix ||c Vmatrix ‖‖c array ..c "
-            "cases {.l aligned ..rl align ..rl split ..rl gathered ..c equation ..c")
-            .split(u' ');
+        u"matrix ..c pmatrix ()c bmatrix []c Bmatrix {}c vmatrix ||c Vmatrix ‖‖c array ..c "
+        u"cases {.l aligned ..rl align ..rl split ..rl gathered ..c equation ..c"_qs.split(u' ');
     const QString name = whole.endsWith(u'*') ? whole.chopped(1) : whole;
     const qsizetype at = known.indexOf(name);
     if (at % 2 != 0) return fail();
     const QString& marks = known.at(at + 1);
-    QString sides;
-    if (name == u"array") {
-      for (const QChar c : rawArgument()) {
-        if (!QStringView(u"lcr ").contains(c)) return fail();
-        if (c != u' ') sides += c;
-      }
-    }
+    const QString sides = name == u"array" ? rawArgument().remove(u' ') : marks.mid(2);
+    for (const QChar side : sides)
+      if (!QStringView(u"lcr").contains(side)) return fail();
     const bool equations = marks.endsWith(u"rl");
     const QScopedValueRollback display(m_display, m_display && equations);
-    const Formula inner = rows(sides.isEmpty() ? marks.mid(2) : sides, equations);
-    if (!take(u"\\end") || rawArgument() != whole) return fail();
+    const Formula inner = rows(sides, equations);
+    if (!takeCommand(u"end") || rawArgument() != whole) return fail();
     return fenced(marks.left(1), inner, marks.mid(1, 1));
   }
 
-  Formula accent(const QString& name) {
-    static const QStringList marks =
-        QString::fromUtf8("hat ˆ widehat ˆ tilde ˜ widetilde ˜ dot ˙ ddot ¨ vec → bar ¯")
-            .split(u' ');
-    const bool over = name == u"overline", under = name == u"underline";
-    const qsizetype which = marks.indexOf(name);
-    if (which < 0 && !over && !under) return fail();
-    const Formula inner = argument();
-    Formula box = inner;
-    const qreal above = std::max(inner.m_ascent, 0.45 * m_size) + 0.12 * m_size;
-    if (over || under) {
-      rule(box, 0, over ? -above : inner.m_descent + 0.12 * m_size, inner.m_width);
-      (over ? box.m_ascent : box.m_descent) += 0.2 * m_size;
-      return box;
-    }
+  Formula accented(const QString& mark) {
+    Formula box = argument();
+    const qreal width = box.width, above = std::max(box.ascent, 0.45 * m_size) + 0.12 * m_size;
     const qreal lean = 0.06 * m_size;  // its ink begins where the letter ends, and letters lean
-    const QScopedValueRollback size(m_size, name == u"vec" ? m_size * 0.7 : m_size);
-    const Formula mark = glyphs(marks.at(which + 1), false);
-    box.add(mark, (inner.m_width - mark.m_width) / 2 + lean, -above - mark.m_descent + lean);
-    box.m_width = inner.m_width;
+    const Formula over = enlarged(mark, mark == u"→" ? 0.7 : 1);
+    box.add(over, (width - over.width) / 2 + lean, lean - above - over.descent);
+    box.width = width;
     return box;
   }
 
-  const QStringView m_text;
-  const bool m_measure;
+  QStringView m_text;
   qsizetype m_at = 0;
   bool m_failed = false;
   int m_depth = 0;  // of what nests
@@ -536,47 +468,42 @@ class FormulaBuilder {
   bool m_display, m_bold = false, m_upright = false;
 };
 
-bool Formula::fits(QStringView source) {
-  return !source.trimmed().isEmpty() && FormulaBuilder(source, {}, false).build().has_value();
+}  // namespace
+
+bool Formula::fits(QStringView source) { return layOut(source, 0, false).has_value(); }
+
+std::optional<Formula> Formula::layOut(QStringView source, qreal pixelSize, bool display) {
+  return FormulaBuilder(source, pixelSize, display).build();
 }
 
-std::optional<Formula> Formula::layOut(QStringView source, const FormulaLook& look) {
-  if (source.trimmed().isEmpty()) return std::nullopt;
-  return FormulaBuilder(source, look, true).build();
+Formula Formula::moved(qreal x, qreal y) const {
+  Formula moved = *this;
+  for (Mark& mark : moved.ink) mark.place *= QTransform::fromTranslate(x, y);
+  moved.width += x;
+  moved.ascent -= y;
+  moved.descent += y;
+  return moved;
 }
 
 void Formula::add(const Formula& other, qreal x, qreal y) {
-  for (Glyphs g : other.m_glyphs) {
-    g.at += QPointF(x, y);
-    m_glyphs.push_back(std::move(g));
-  }
-  for (const Stroke& s : other.m_strokes)
-    m_strokes.push_back({s.path.translated(x, y), s.thickness});
-  m_width = std::max(m_width, x + other.m_width);
-  if (other.m_ascent == 0 && other.m_descent == 0 && other.m_glyphs.isEmpty()) return;  // a space
-  m_ascent = std::max(m_ascent, other.m_ascent - y);
-  m_descent = std::max(m_descent, other.m_descent + y);
+  Formula moved = other.moved(x, y);
+  ink += std::move(moved.ink);
+  width = std::max(width, moved.width);
+  if (other.ascent == 0 && other.descent == 0 && other.ink.isEmpty()) return;  // a space
+  ascent = std::max(ascent, moved.ascent);
+  descent = std::max(descent, moved.descent);
 }
 
 void Formula::paint(QPainter& painter, const QPointF& origin, const QColor& colour) const {
   painter.save();
-  painter.translate(origin);
   painter.setRenderHint(QPainter::Antialiasing);
   painter.setPen(colour);
-  for (const Glyphs& g : m_glyphs) {
-    painter.setFont(fontOf(g.pixelSize, g.italic, g.bold));
-    painter.save();
-    painter.translate(g.at);
-    painter.scale(1, g.stretch);
-    painter.drawText(QPointF(), g.text);
-    painter.restore();
-  }
-  for (const Stroke& s : m_strokes) {
-    if (s.thickness == 0)
-      painter.fillPath(s.path, colour);
-    else
-      painter.strokePath(s.path,
-                         QPen(colour, s.thickness, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
+  const QTransform whole = QTransform::fromTranslate(origin.x(), origin.y()) * painter.transform();
+  for (const Mark& mark : ink) {
+    painter.setTransform(mark.place * whole);
+    painter.setFont(mark.font);
+    painter.drawText(QPointF(), mark.text);
+    painter.fillPath(mark.path, colour);
   }
   painter.restore();
 }

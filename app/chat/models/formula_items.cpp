@@ -17,15 +17,15 @@ constexpr int kSource = QTextFormat::UserProperty + 1;  // of a picture's format
 
 FormulaItem::FormulaItem(QQuickItem* parent) : QQuickPaintedItem(parent) {
   connect(this, &FormulaItem::changed, this, [this] {
-    m_formula = Formula::layOut(formulaInside(m_source), {m_pixelSize, true});
-    setImplicitSize(m_formula ? std::ceil(m_formula->width()) + 2 : 0,
-                    m_formula ? std::ceil(m_formula->ascent() + m_formula->descent()) + 2 : 0);
+    m_formula = Formula::layOut(formulaInside(m_source), m_pixelSize, true);
+    setImplicitSize(m_formula ? std::ceil(m_formula->width) + 2 : 0,
+                    m_formula ? std::ceil(m_formula->ascent + m_formula->descent) + 2 : 0);
     update();
   });
 }
 
 void FormulaItem::paint(QPainter* painter) {
-  if (m_formula) m_formula->paint(*painter, {1, 1 + m_formula->ascent()}, m_colour);
+  if (m_formula) m_formula->paint(*painter, {1, 1 + m_formula->ascent}, m_colour);
 }
 
 FormulaText::FormulaText(QObject* parent) : QObject(parent) {
@@ -54,14 +54,14 @@ void FormulaText::draw() {
         m_colour.name();
     const QTextImageFormat now = cursor.charFormat().toImageFormat();
     if (now.isValid() && now.name() == look && now.stringProperty(kSource) == source) continue;
-    const auto formula = Formula::layOut(formulaInside(source), {m_pixelSize});
+    const auto formula = Formula::layOut(formulaInside(source), m_pixelSize, false);
     if (!formula) continue;
     // A picture in the middle of a line stands on half the height of an x: as much more above as below.
     QFont font = document->defaultFont();
     font.setPixelSize(qRound(m_pixelSize));
     const qreal lift = QFontMetricsF(font).xHeight() / 4;
-    const qreal half = std::ceil(std::max(formula->ascent() - lift, formula->descent() + lift)) + 1;
-    const QSizeF size(std::ceil(formula->width()) + 2, 2 * half);
+    const qreal half = std::ceil(std::max(formula->ascent - lift, formula->descent + lift)) + 1;
+    const QSizeF size(std::ceil(formula->width) + 2, 2 * half);
     QImage image((size * m_scale).toSize(), QImage::Format_ARGB32_Premultiplied);
     image.fill(Qt::transparent);
     QPainter painter(&image);

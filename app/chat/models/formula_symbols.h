@@ -4,16 +4,17 @@
 
 #include <QHash>
 #include <QString>
+#include <string_view>
 
 namespace runnel::chat {
 
-/// How an atom of a formula keeps its distance.
-enum class AtomKind { Ordinary, Large, Binary, Relation, Open, Close, Punctuation };
+/// What an atom of a formula is, and so how it keeps its distance; spaces and accents only say what to make.
+enum class AtomKind { Ordinary, Large, Binary, Relation, Open, Close, Punctuation, Space, Accent };
 /// How a symbol is set: upright as words are, leaning as variables, larger than its line.
 enum class SymbolLook { Upright, Italic, Enlarged };
 
 struct FormulaSymbol {
-  QString text;
+  QString text;  // of a space: its width in ems
   AtomKind kind = AtomKind::Ordinary;
   SymbolLook look = SymbolLook::Upright;
   bool limits = false;  // scripts stand above and below in display
@@ -21,10 +22,10 @@ struct FormulaSymbol {
 
 /// What `\name`, or a character that is no letter or digit, stands for; its text is empty if it is none of these.
 inline FormulaSymbol formulaSymbol(const QString& written) {
+  // "name text name text …", names set as they are, pairs of a character and a text
   enum Written { Pairs, Names, Characters };
   struct Group {
-    const char*
-        words;  // "name character name character …", names set as they are, pairs of characters
+    const char* words;
     AtomKind kind;
     SymbolLook look = SymbolLook::Upright;
     bool limits = false;
@@ -63,14 +64,17 @@ inline FormulaSymbol formulaSymbol(const QString& written) {
        "dim hom ker",
        Large, Upright, false, Names},
       {"lim max min sup inf limsup liminf det gcd Pr", Large, Upright, true, Names},
+      {", 0.17 : 0.22 ; 0.28 ! -0.17 quad 1 qquad 2", Space},
+      {"hat ˆ widehat ˆ tilde ˜ widetilde ˜ dot ˙ ddot ¨ vec → bar ¯", Accent},
       {"- − * ∗ + +", Binary, Upright, false, Characters},
       {"= = < < > > : : ≤ ≤ ≥ ≥ ≠ ≠ ≈ ≈ ∈ ∈ → → ⇒ ⇒ ⇔ ⇔", Relation, Upright, false, Characters},
       {"( ( [ [", Open, Upright, false, Characters},
       {") ) ] ] ! ! ? ?", Close, Upright, false, Characters},
       {", , ; ;", Punctuation, Upright, false, Characters},
+      {"~ 0.28", Space, Upright, false, Characters},
   };
   static const QHash<QString, FormulaSymbol> table = [] {
-    QHash<QString, FormulaSymbol> made;
+    QHash<QString, FormulaSymbol> made = {{QStringLiteral("\\ "), {QStringLiteral("0.28"), Space}}};
     for (const auto& [words, kind, look, limits, as] : groups) {
       const QStringList list = QString::fromUtf8(words).split(u' ');
       const qsizetype step = as == Names ? 1 : 2;
@@ -86,21 +90,15 @@ inline FormulaSymbol formulaSymbol(const QString& written) {
 
 /// A letter of `\mathbb`, `\mathcal` or `\mathfrak`; empty if the alphabet has none.
 inline QString formulaAlphabet(const QString& alphabet, QChar letter) {
-  // The place of its A, and letters that had a place before the others got theirs.
-  static const QHash<QString, std::pair<char32_t, QString>> alphabets = {
-      {QStringLiteral("mathbb"), {0x1D538, QStringLiteral("CℂHℍNℕPℙQℚRℝZℤ")}},
-      {QStringLiteral("mathcal"), {0x1D49C, QStringLiteral("BℬEℰFℱHℋIℐLℒMℳRℛeℯgℊoℴ")}},
-      {QStringLiteral("mathfrak"), {0x1D504, QStringLiteral("CℭHℌIℑRℜZℨ")}}};
-  const auto [first, older] = alphabets.value(alphabet);
-  const char32_t c = letter.unicode();
-  const qsizetype old = c < 128 ? older.indexOf(letter) : -1;
-  if (old >= 0) return older.mid(old + 1, 1);
-  const char32_t code = c >= U'A' && c <= U'Z'   ? first + (c - U'A')
-                        : c >= U'a' && c <= U'z' ? first + 26 + (c - U'a')
-                        : c >= U'0' && c <= U'9' && alphabet == QStringLiteral("mathbb")
-                            ? 0x1D7D8 + (c - U'0')
-                            : 0;
-  return code == 0 ? QString() : QString::fromUcs4(&code, 1);
+  static const QString plain =
+      QStringLiteral("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789");
+  static const QHash<QString, std::u32string_view> alphabets = {
+      {QStringLiteral("mathbb"), U"𝔸𝔹ℂ𝔻𝔼𝔽𝔾ℍ𝕀𝕁𝕂𝕃𝕄ℕ𝕆ℙℚℝ𝕊𝕋𝕌𝕍𝕎𝕏𝕐ℤ𝕒𝕓𝕔𝕕𝕖𝕗𝕘𝕙𝕚𝕛𝕜𝕝𝕞𝕟𝕠𝕡𝕢𝕣𝕤𝕥𝕦𝕧𝕨𝕩𝕪𝕫𝟘𝟙𝟚𝟛𝟜𝟝𝟞𝟟𝟠𝟡"},
+      {QStringLiteral("mathcal"), U"𝒜ℬ𝒞𝒟ℰℱ𝒢ℋℐ𝒥𝒦ℒℳ𝒩𝒪𝒫𝒬ℛ𝒮𝒯𝒰𝒱𝒲𝒳𝒴𝒵𝒶𝒷𝒸𝒹ℯ𝒻ℊ𝒽𝒾𝒿𝓀𝓁𝓂𝓃ℴ𝓅𝓆𝓇𝓈𝓉𝓊𝓋𝓌𝓍𝓎𝓏"},
+      {QStringLiteral("mathfrak"), U"𝔄𝔅ℭ𝔇𝔈𝔉𝔊ℌℑ𝔍𝔎𝔏𝔐𝔑𝔒𝔓𝔔ℜ𝔖𝔗𝔘𝔙𝔚𝔛𝔜ℨ𝔞𝔟𝔠𝔡𝔢𝔣𝔤𝔥𝔦𝔧𝔨𝔩𝔪𝔫𝔬𝔭𝔮𝔯𝔰𝔱𝔲𝔳𝔴𝔵𝔶𝔷"}};
+  const std::u32string_view letters = alphabets.value(alphabet);
+  const qsizetype at = plain.indexOf(letter);
+  return at < 0 || at >= std::ssize(letters) ? QString() : QString::fromUcs4(&letters[at], 1);
 }
 
 }  // namespace runnel::chat
