@@ -3,37 +3,23 @@
 
 #include <QFontMetricsF>
 #include <QImage>
-#include <QPainter>
 #include <QTextCursor>
 #include <QTextDocument>
 #include <QUrl>
 #include <cmath>
 
+#include "app/chat/models/formula.h"
 #include "app/chat/models/markdown_blocks.h"
 
 namespace runnel::chat {
 
 constexpr int kSource = QTextFormat::UserProperty + 1;  // of a picture's format: what it shows
 
-FormulaItem::FormulaItem(QQuickItem* parent) : QQuickPaintedItem(parent) {
-  connect(this, &FormulaItem::changed, this, [this] {
-    m_formula = Formula::layOut(formulaInside(m_source), m_pixelSize, true);
-    setImplicitSize(m_formula ? std::ceil(m_formula->width) + 2 : 0,
-                    m_formula ? std::ceil(m_formula->ascent + m_formula->descent) + 2 : 0);
-    update();
-  });
-}
-
-void FormulaItem::paint(QPainter* painter) {
-  if (m_formula) m_formula->paint(*painter, {1, 1 + m_formula->ascent}, m_colour);
-}
-
 FormulaText::FormulaText(QObject* parent) : QObject(parent) {
   connect(this, &FormulaText::changed, this, [this] {
-    QObject::disconnect(m_watched);
     if (m_target == nullptr || m_target->textDocument() == nullptr) return;
-    m_watched = connect(m_target->textDocument(), &QTextDocument::contentsChanged, this,
-                        &FormulaText::draw);
+    connect(m_target->textDocument(), &QTextDocument::contentsChanged, this, &FormulaText::draw,
+            Qt::UniqueConnection);
     draw();
   });
 }
@@ -42,31 +28,31 @@ void FormulaText::draw() {
   if (m_drawing || m_formulas.isEmpty()) return;
   m_drawing = true;
   QTextDocument* document = m_target->textDocument();
+  // A picture in the middle of a line stands on half the height of an x: as much more above as below. One on lines of
+  // its own needs no more than its ink.
+  QFont font = document->defaultFont();
+  font.setPixelSize(qRound(m_pixelSize));
+  const qreal lift = QFontMetricsF(font).xHeight() / 4;
   QTextCursor cursor(document);
-  const int end = document->characterCount() - 1;
-  for (int at = 0, number = 0; at < end && number < m_formulas.size(); ++at) {
-    if (document->characterAt(at) != QChar::ObjectReplacementCharacter) continue;
-    const QString& source = m_formulas.at(number++);
-    cursor.setPosition(at);
-    cursor.setPosition(at + 1, QTextCursor::KeepAnchor);
+  for (const QString& source : m_formulas) {
+    cursor = document->find(QString(QChar::ObjectReplacementCharacter), cursor);
+    if (cursor.isNull()) break;
     const QString look =
-        QStringLiteral("formula:%1/%2/%3/").arg(number).arg(m_pixelSize).arg(m_scale) +
+        QStringLiteral("formula:%1/%2/%3/").arg(cursor.position()).arg(m_pixelSize).arg(m_scale) +
         m_colour.name();
     const QTextImageFormat now = cursor.charFormat().toImageFormat();
-    if (now.isValid() && now.name() == look && now.stringProperty(kSource) == source) continue;
-    const auto formula = Formula::layOut(formulaInside(source), m_pixelSize, false);
+    if (now.name() == look && now.stringProperty(kSource) == source) continue;
+    const auto formula = Formula::layOut(formulaInside(source), m_pixelSize, m_display);
     if (!formula) continue;
-    // A picture in the middle of a line stands on half the height of an x: as much more above as below.
-    QFont font = document->defaultFont();
-    font.setPixelSize(qRound(m_pixelSize));
-    const qreal lift = QFontMetricsF(font).xHeight() / 4;
     const qreal half = std::ceil(std::max(formula->ascent - lift, formula->descent + lift)) + 1;
-    const QSizeF size(std::ceil(formula->width) + 2, 2 * half);
+    const qreal high = m_display ? formula->ascent + formula->descent + 2 : 2 * half;
+    const qreal step = m_display ? 4 : 1;  // fours are whole pixels at a scale of 1.25 and 1.5 too
+    const QSizeF size(step * std::ceil((formula->width + 2) / step), step * std::ceil(high / step));
     QImage image((size * m_scale).toSize(), QImage::Format_ARGB32_Premultiplied);
     image.fill(Qt::transparent);
     QPainter painter(&image);
     painter.scale(m_scale, m_scale);
-    formula->paint(painter, {1, half + lift}, m_colour);
+    formula->paint(painter, {1, m_display ? formula->ascent + 1 : half + lift}, m_colour);
     painter.end();
     document->addResource(QTextDocument::ImageResource, QUrl(look), image);
     QTextImageFormat format;

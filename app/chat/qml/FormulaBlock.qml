@@ -25,12 +25,22 @@ Flickable {
         visible: block.wholeSelected
         color: Theme.selected
     }
-    FormulaItem {
+    TextEdit {
         id: formula
-        x: Math.max(0, (block.width - width) / 2)
+        x: Math.max(0, 4 * Math.round((block.width - width) / 8))  // whole pixels of the screen, as its size is
         y: Theme.unit
-        source: block.source
-        pixelSize: Theme.fontSize * 1.1
-        colour: Theme.text
+        text: "\ufffc"  // the place of the picture
+        font.pixelSize: Theme.fontSize
+        enabled: false
+        Accessible.ignored: true
+
+        FormulaText {
+            target: formula.textDocument
+            formulas: [block.source]
+            display: true
+            pixelSize: Theme.fontSize * 1.1
+            scale: Screen.devicePixelRatio
+            colour: Theme.text
+        }
     }
 }
