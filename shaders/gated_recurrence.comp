@@ -6,7 +6,7 @@
 //   STAGE_CORE     the recurrence: a workgroup keeps 16 columns of a state in registers, 8 groups of rows, and walks
 //                  the tokens of an item.                      Grid: (columns / 16, H, items), a dispatch a bank
 //   STAGE_SOFTMAX  over the slots.                             Grid: (HQ, tokens)
-//   STAGE_OUTPUT   norm and gate.                              Grid: (tokens)
+//   STAGE_OUTPUT   norm and gate.                              Grid: (tokens, what has a norm of its own)
 // Every sum has one order, whatever the pass. Bound: the bytes of the state for one token, arithmetic for many.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"
@@ -49,7 +49,6 @@ const uint kGroups = kThreads / kColumns;
 const uint kQueries = HQ / H;
 
 bool flag(const uint bit) { return (FLAGS & bit) != 0; }
-float sigmoid(float x) { return 1.0 / (1.0 + exact_exp(-x)); }
 float infinity() { return uintBitsToFloat(0x7F800000); }
 
 #ifdef STAGE_INPUTS
@@ -337,41 +336,40 @@ float channel(uint token, uint c) {
 void main() {
   const uint token = gl_WorkGroupID.x;
   if (token >= pass.word[kPassTokens]) return;
-  const uint n = HQ * V, width = flag(kFlagNormHeads) || flag(kFlagNormGroups) ? V : n;
-  for (uint start = 0; start < n; start += width) {
-    float factor = 1.0, mean = 0.0;
-    if (flag(kFlagNormGroups)) {
-      precise float all = 0.0, squares = 0.0;
-      for (uint i = THREAD; i < width; i += kThreads) all += channel(token, start + i);
-      mean = team_sum(all, kThreads) / float(width);
-      for (uint i = THREAD; i < width; i += kThreads) {
-        const float v = channel(token, start + i) - mean;
-        squares = fma(v, v, squares);
-      }
-      factor = 1.0 / sqrt(team_sum(squares, kThreads) / float(width) + a.eps);
-    } else if (flag(kFlagNorm)) {
-      float sum = 0.0;
-      for (uint i = THREAD; i < width; i += kThreads) {
-        const float v = channel(token, start + i);
-        sum = fma(v, v, sum);
-      }
-      factor = inversesqrt(team_sum(sum, kThreads) / float(width) + a.eps);
-    }
+  const bool whole = flag(kFlagNorm) && !flag(kFlagNormHeads);
+  const uint width = whole ? HQ * V : V, start = gl_WorkGroupID.y * width;
+  float factor = 1.0, mean = 0.0;
+  if (flag(kFlagNormGroups)) {
+    precise float all = 0.0, squares = 0.0;
+    for (uint i = THREAD; i < width; i += kThreads) all += channel(token, start + i);
+    mean = team_sum(all, kThreads) / float(width);
     for (uint i = THREAD; i < width; i += kThreads) {
-      float v = (channel(token, start + i) - mean) * factor;
-      if (flag(kFlagNormGroups)) {
-        v = fma(v, vectors.v[a.weight + start + i], vectors.v[a.bias + start + i]);
-      } else if (flag(kFlagNorm) && a.weight != kNone) {
-        v *= vectors.v[a.weight + i];
-      }
-      const uint row = token * a.stride + start + i;
-      if (flag(kFlagBonus)) v = fma(projections.v[token * a.stride + a.at_bonus + (start + i) / V], projections.v[row + a.at_v], v);
-      if (flag(kFlagGate)) {
-        const float gate = projections.v[row + a.at_gate];
-        v *= flag(kFlagPlainGate) ? gate : swish(gate);
-      }
-      features.v[token * a.out_stride + start + i] = v;
+      const float v = channel(token, start + i) - mean;
+      squares = fma(v, v, squares);
     }
+    factor = 1.0 / sqrt(team_sum(squares, kThreads) / float(width) + a.eps);
+  } else if (flag(kFlagNorm)) {
+    float sum = 0.0;
+    for (uint i = THREAD; i < width; i += kThreads) {
+      const float v = channel(token, start + i);
+      sum = fma(v, v, sum);
+    }
+    factor = inversesqrt(team_sum(sum, kThreads) / float(width) + a.eps);
+  }
+  for (uint i = THREAD; i < width; i += kThreads) {
+    float v = (channel(token, start + i) - mean) * factor;
+    if (flag(kFlagNormGroups)) {
+      v = fma(v, vectors.v[a.weight + start + i], vectors.v[a.bias + start + i]);
+    } else if (flag(kFlagNorm) && a.weight != kNone) {
+      v *= vectors.v[a.weight + i];
+    }
+    const uint row = token * a.stride + start + i;
+    if (flag(kFlagBonus)) v = fma(projections.v[token * a.stride + a.at_bonus + (start + i) / V], projections.v[row + a.at_v], v);
+    if (flag(kFlagGate)) {
+      const float gate = projections.v[row + a.at_gate];
+      v *= flag(kFlagPlainGate) ? gate : swish(gate);
+    }
+    features.v[token * a.out_stride + start + i] = v;
   }
 }
 #endif

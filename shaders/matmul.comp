@@ -76,6 +76,7 @@ void main() {
       const uint row = a.w.first_row + row0 + my_row + r;
       if (OUTPUT == kOutputStore) y.v[out_row + row] = sums[r][t];
       if (OUTPUT == kOutputAdd) y.v[out_row + row] += sums[r][t];
+      if (OUTPUT == kOutputSquaredRelu) y.v[out_row + row] = max(sums[r][t], 0.0) * max(sums[r][t], 0.0);
       if (OUTPUT == kOutputSwigluPairs && r % 2 == 1) y.v[out_row + row / 2] = swish(sums[r - 1][t]) * sums[r][t];
       if (OUTPUT == kOutputSwigluWith) y.v[out_row + row] = swish(y.v[out_row + row]) * sums[r][t];
     }

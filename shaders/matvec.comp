@@ -166,6 +166,7 @@ void main() {
       const uint row = a.w.first_row + row0 + r;
       if (OUTPUT == kOutputStore) y.v[out_row + row] = total[r];
       if (OUTPUT == kOutputAdd) y.v[out_row + row] += total[r];
+      if (OUTPUT == kOutputSquaredRelu) y.v[out_row + row] = max(total[r], 0.0) * max(total[r], 0.0);
       if (OUTPUT == kOutputSwigluPairs && r % 2 == 1) y.v[out_row + row / 2] = swish(total[r - 1]) * total[r];
       if (OUTPUT == kOutputSwigluWith) y.v[out_row + row] = swish(y.v[out_row + row]) * total[r];
     }

@@ -38,8 +38,6 @@ const uint kGroups = kThreads / kColumns;
 shared float q[K];
 shared float k[K];
 
-float sigmoid(float x) { return 1.0 / (1.0 + exact_exp(-x)); }
-
 float mapped(float v) {
   if (MAP == kMapSwish) return swish(v);
   if (MAP == kMapRelu) return max(v, 0.0);

@@ -3,6 +3,8 @@
 // Inputs that lie between a row and the row of the token before. One file, a define a stage:
 //   STAGE_MIX     x_j = h + lerp_j (before - h) for each input j; the state keeps the last row of each item.
 //                 Grid: (D / 128, items), a dispatch a bank; a thread walks one channel through an item's tokens.
+//   STAGE_NORM_MIX  the same of LayerNorm(x), of a pass of one token: each workgroup takes the norm by itself, as
+//                 layer_norm does.                                                    Grid: (D / 128, 1)
 //   STAGE_LOW     what lies between two products of low rank, as rows of their own.  Grid: (columns / 128, tokens)
 //   STAGE_VALUES  values kept for later layers, or mixed with those that were.       Grid: (columns / 128, tokens)
 // Bound: the rows' bytes.
@@ -12,16 +14,19 @@
 #include "contract/pass.glsl"
 
 layout(set = 0, binding = 0) buffer Rows { float v[]; } rows;
-#ifdef STAGE_MIX
+#if defined(STAGE_MIX) || defined(STAGE_NORM_MIX)
 layout(set = 0, binding = 1) buffer State { float v[]; } state;
 #else
 layout(set = 0, binding = 1) buffer Kept { float v[]; } kept;
 #endif
 layout(set = 0, binding = 2) readonly buffer Vectors { float v[]; } vectors;
 layout(set = 0, binding = 4) buffer Output { float v[]; } outputs;
+#ifdef STAGE_NORM_MIX
+layout(push_constant) uniform Push { NormShiftArgs all; };
+#define a all.shift
+#else
 layout(push_constant) uniform Push { ShiftArgs a; };
-
-float sigmoid(float x) { return 1.0 / (1.0 + exact_exp(-x)); }
+#endif
 
 #ifdef STAGE_MIX
 void main() {
@@ -42,22 +47,38 @@ void main() {
 }
 #endif
 
-#ifdef STAGE_LOW
-/// tanh within 1e-7 of 1.
-float tanh_of(float x) {
-  const float e = exact_exp(-2.0 * abs(x));
-  return sign(x) * (1.0 - e) / (1.0 + e);
+#ifdef STAGE_NORM_MIX
+void main() {
+  const uint item = a.items_at;
+  if (pass.word[item + 3] != a.bank) return;
+  precise float sum = 0.0;
+  for (uint i = THREAD; i < a.columns; i += kThreads) sum += rows.v[i];
+  const float mean = team_sum(sum, kThreads) / float(a.columns);
+  precise float squares = 0.0;
+  for (uint i = THREAD; i < a.columns; i += kThreads) {
+    const float v = rows.v[i] - mean;
+    squares = fma(v, v, squares);
+  }
+  const float factor = 1.0 / sqrt(team_sum(squares, kThreads) / float(a.columns) + all.eps);
+  const uint c = gl_WorkGroupID.x * kThreads + THREAD;
+  if (c >= a.columns) return;
+  const float weight = all.norm_weight == kNone ? 1.0 : vectors.v[all.norm_weight + c];
+  const float bias = all.norm_bias == kNone ? 0.0 : vectors.v[all.norm_bias + c];
+  const float h = fma((rows.v[c] - mean) * factor, weight, bias);
+  const uint at = pass.word[item + 2] * a.layer_floats + a.tail + c;
+  const float before = state.v[at];
+  for (uint j = 0; j < a.inputs; ++j)
+    outputs.v[j * a.input_floats + c] = fma(vectors.v[a.vector + j * a.columns + c], before - h, h);
+  state.v[at] = h;
 }
+#endif
 
+#ifdef STAGE_LOW
 void main() {
   const uint c = gl_WorkGroupID.x * kThreads + THREAD, token = gl_WorkGroupID.y;
   if (c >= a.out_stride || token >= pass.word[kPassTokens]) return;
   float v = 0.0;  // of the padding, which products read
-  if (c < a.columns) {
-    v = rows.v[token * a.stride + a.column + c];
-    if (a.kind == kLowTanh) v = tanh_of(v);
-    if (a.kind == kLowSigmoid) v = sigmoid(v);
-  }
+  if (c < a.columns) v = activate(a.kind, rows.v[token * a.stride + a.column + c]);
   outputs.v[token * a.out_stride + c] = v;
 }
 #endif

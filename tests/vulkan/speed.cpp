@@ -4,7 +4,7 @@
 // load, first token, decode (logits to the host; greedy and with top-k 40, the tokens drawn on the device)
 // and prefill a model: 135m, or 1.38B as
 // q4_0, q4_k, q8_0, bf16, or as `runnel quantize` stores it, as in q4_0-stored; random weights of
-// those shapes. --tune and --tiles: only decode or prefill, with a work split (Tuning in device.h).
+// those shapes, or FILE.gguf. --tune and --tiles: only decode or prefill, with a work split (Tuning in device.h).
 // --dispatches: a token takes many, as where the device promises nothing. --program: the one-token program of that name
 // (mixers, even, step, ops). --nv: NVIDIA's
 // cooperative matrices where the device has the Khronos ones too; --plain-slots: slots without matrix units.
@@ -17,7 +17,9 @@
 
 #include "runnel/generation.h"
 #include "runtime/backend/vulkan/vulkan_backend.h"
+#include "runtime/io/gguf.h"
 #include "runtime/model/forward.h"
+#include "runtime/model/model_file.h"
 #include "tests/cuda/bench_models.h"
 #include "tests/support/compare.h"
 #include "tests/support/random.h"
@@ -49,6 +51,14 @@ std::vector<float> pass(Plan& plan, RecurrentState& state, std::span<const Token
 }
 
 Recording recording_of(const BenchModel& model) { return forward_of(model.config, model.weights); }
+
+/// A shape by its name, or the file that a name ending in ".gguf" stands for.
+BenchModel model_of(const std::string& name) {
+  if (!name.ends_with(".gguf")) return model_named(name);
+  const std::shared_ptr<const GgufFile> file = must(GgufFile::open(name));
+  ModelFile model = must(ModelFile::from_gguf(file));
+  return {.config = std::move(model.config), .weights = std::move(model.weights), .storage = file};
+}
 
 struct Settings {
   int device = 0;
@@ -167,7 +177,7 @@ std::vector<float> prefill_rate(const BenchModel& model, const std::string& name
 }
 
 void measure(const std::string& name, const Settings& settings) {
-  const BenchModel model = model_named(name);
+  const BenchModel model = model_of(name);
   for (const vulkan::Tuning& tuning : settings.tunings) {
     vulkan::FeatureMask features = settings.features;
     features.tuning = tuning;

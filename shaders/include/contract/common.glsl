@@ -99,8 +99,18 @@ float log_sigmoid(float x) { return min(x, 0.0) - exact_log1p(exact_exp(-abs(x))
 
 float swish(float x) { return x / (1.0 + exact_exp(-x)); }
 
+float sigmoid(float x) { return 1.0 / (1.0 + exact_exp(-x)); }
+
+/// tanh within 1e-7 of 1.
+float tanh_of(float x) {
+  const float e = exact_exp(-2.0 * abs(x));
+  return sign(x) * (1.0 - e) / (1.0 + e);
+}
+
 float activate(const uint kind, float x) {
   if (kind == kSwish) return swish(x);
   if (kind == kRelu) return max(x, 0.0);
+  if (kind == kTanh) return tanh_of(x);
+  if (kind == kSigmoid) return sigmoid(x);
   return x;
 }

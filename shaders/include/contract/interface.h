@@ -25,19 +25,22 @@ RUNNEL_CONST kUnit = 8;
 RUNNEL_CONST kIdentity = 0;
 RUNNEL_CONST kSwish = 1;
 RUNNEL_CONST kRelu = 2;
+RUNNEL_CONST kTanh = 3;
+RUNNEL_CONST kSigmoid = 4;
 
-// What a matrix product reads: a row as it is; its RMSNorm; or the splits of slot_attention, put
-// together, activated and, where asked for, normalised.
+// What a matrix product reads: a row as it is; a row activated and, where asked for, normalised (RMSNorm); or the same
+// of the splits of slot_attention, put together.
 RUNNEL_CONST kInputPlain = 0;
 RUNNEL_CONST kInputNorm = 1;
 RUNNEL_CONST kInputSlots = 2;
 
 // What it does with its sums: write them; add them to the residual stream; rows alternate gate and
-// up: silu(gate) * up; silu(what is there) * sum.
+// up: silu(gate) * up; silu(what is there) * sum; max(sum, 0)^2.
 RUNNEL_CONST kOutputStore = 0;
 RUNNEL_CONST kOutputAdd = 1;
 RUNNEL_CONST kOutputSwigluPairs = 2;
 RUNNEL_CONST kOutputSwigluWith = 3;
+RUNNEL_CONST kOutputSquaredRelu = 4;
 
 /// Specialisation constants that are never set: rows of tiles that are right operands, or sums as f16 (khr_matrices.h).
 RUNNEL_CONST kRightTile = 90;
@@ -111,6 +114,7 @@ struct InputArgs {
   uint norm_weight;  // float offset into the vectors, or kNone
   float eps;
   uint rows_at;  // word offset of the list of rows to read, or kNone: row = token
+  uint column;   // of a row that its input begins with, a multiple of 4; 0 but for kInputNorm
 };
 
 struct MatvecArgs {
@@ -178,10 +182,7 @@ RUNNEL_CONST kKeyNormNone = 0;
 RUNNEL_CONST kKeyNormLength = 1;
 RUNNEL_CONST kKeyNormSum = 2;
 
-// Between two products of low rank; of the values of a layer.
-RUNNEL_CONST kLowPlain = 0;
-RUNNEL_CONST kLowTanh = 1;
-RUNNEL_CONST kLowSigmoid = 2;
+// Of the values of a layer.
 RUNNEL_CONST kValuesKept = 0;
 RUNNEL_CONST kValuesMixed = 1;
 
@@ -236,8 +237,16 @@ struct ShiftArgs {
   uint layer_floats;
   uint bank;
   uint items_at;
-  uint kind;        // kLow… or kValues…
+  uint kind;        // STAGE_LOW: of an elementwise function; STAGE_VALUES: kValues…
   uint mix_column;  // STAGE_VALUES
+};
+
+/// The same of x, whose LayerNorm is taken on the way.
+struct NormShiftArgs {
+  ShiftArgs shift;
+  uint norm_weight;  // float offsets into the vectors, or kNone
+  uint norm_bias;
+  float eps;
 };
 
 struct ConvArgs {

@@ -10,7 +10,7 @@ layout(set = 0, binding = VECTORS_BINDING) readonly buffer Vectors { float v[]; 
 
 layout(constant_id = 2) const uint INPUT = kInputPlain;
 layout(constant_id = 3) const uint COLUMNS = 1;     // values of a row
-layout(constant_id = 4) const uint ACTIVATION = kIdentity;  // kInputSlots only
+layout(constant_id = 4) const uint ACTIVATION = kIdentity;  // not of kInputPlain
 layout(constant_id = 5) const bool NORMALISE = true;
 layout(constant_id = 6) const uint VALUE_DIM = 1;  // kInputSlots: V
 layout(constant_id = 7) const uint SPLITS = 1;     // kInputSlots
@@ -41,7 +41,7 @@ void prepare_shares(const InputArgs a, uint row) {
 
 /// Value c of a row before the norm.
 float input_value(const InputArgs a, uint row, uint c) {
-  if (INPUT != kInputSlots) return source.v[row * a.stride + c];
+  if (INPUT != kInputSlots) return activate(ACTIVATION, source.v[row * a.stride + a.column + c]);
 #ifdef RUNNEL_LONG_ITEMS
   if ((token_word(row, 3) & kLongItem) != 0) return activate(ACTIVATION, source.v[row * a.stride + c]);  // slot_read
 #endif
@@ -65,11 +65,12 @@ float norm_weight(const InputArgs a, uint c) {
     precise float squares = 0.0;                                                            \
     if (INPUT != kInputSlots) {                                                             \
       for (uint c = THREAD * 4; c < COLUMNS; c += kThreads * 4) {                           \
-        const vec4 v = source4.v[((ROW) * ARGS.stride + c) / 4];                            \
+        const vec4 four = source4.v[((ROW) * ARGS.stride + ARGS.column + c) / 4];           \
         [[unroll]] for (uint e = 0; e < 4; ++e) {                                           \
           if (c + e >= COLUMNS) continue;                                                   \
-          squares = fma(v[e], v[e], squares);                                               \
-          PUT(c + e, v[e] * norm_weight(ARGS, c + e));                                      \
+          const float v = activate(ACTIVATION, four[e]);                                    \
+          squares = fma(v, v, squares);                                                     \
+          PUT(c + e, v * norm_weight(ARGS, c + e));                                         \
         }                                                                                   \
       }                                                                                     \
     } else {                                                                                \

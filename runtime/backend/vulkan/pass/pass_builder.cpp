@@ -165,11 +165,9 @@ Status PassBuilder::squared_relu_mlp(const PassLayer& l) {
     RUNNEL_TRY(const ProductInput in, normed(l.spec.channel_norm, w.channel_norm));
     RUNNEL_TRY(ready, prepare(in));
   }
-  RUNNEL_CHECK_OK(product(w.gate_up.front(), ready,
-                          {.kind = kOutputStore, .rows = b_.hidden, .stride = b_.hidden_stride}));
-  const ElementwiseArgs args{.stride = b_.hidden_stride, .columns = inner_columns, .bias = kNone};
-  RUNNEL_CHECK_OK(dispatch("elementwise.squared_relu", {}, {b_.hidden, {}, b_.whole_pass()}, args,
-                           {ceil_div(inner_columns, kThreads), shape_.tokens, 1}));
+  RUNNEL_CHECK_OK(
+      product(w.gate_up.front(), ready,
+              {.kind = kOutputSquaredRelu, .rows = b_.hidden, .stride = b_.hidden_stride}));
   return product(w.down_proj, plain(b_.hidden, b_.hidden_stride, inner_columns),
                  {.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride});
 }

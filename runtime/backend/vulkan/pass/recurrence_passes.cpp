@@ -180,10 +180,11 @@ Status PassBuilder::recurrence_output(const PassLayer& l) {
                                   .bias = w.g_norm_bias,
                                   .at_bonus = RecurrenceColumns::of(c).bonus,
                                   .at_v = RecurrenceColumns::of(c).v};
+  const bool whole = c.output_norm == OutputNorm::channels;  // else a norm a head, or none
   RUNNEL_CHECK_OK(
       dispatch("gated_recurrence.output", recurrence_constants(c, 1, 0),
                {b_.projected, b_.inputs, m_.weights->vectors(), b_.whole_pass(), b_.slots}, args,
-               {shape_.tokens, 1, 1}));
+               {shape_.tokens, whole ? 1U : static_cast<std::uint32_t>(c.num_heads), 1}));
   const ProductInput in =
       plain(b_.inputs, b_.inputs_stride, static_cast<std::uint32_t>(c.o_channels()));
   const ProductOutput out{.kind = kOutputAdd, .rows = b_.x, .stride = b_.x_stride};

@@ -54,16 +54,6 @@ ProductInput PassBuilder::shifted_input(std::size_t input, std::uint32_t columns
 }
 
 Status PassBuilder::shift(const PassLayer& l, const Shift& s) {
-  RUNNEL_TRY(const ProductInput in, normed(s.norm, s.weights));
-  if (in.kind != kInputPlain) {  // as rows of their own, even of one token
-    const RowsArgs args{.in_ = in.args, .out_stride = b_.inputs_stride, .count_at = count_at()};
-    std::vector<std::uint32_t> constants{1};
-    const std::vector<std::uint32_t> input = input_constants(in);
-    constants.insert(constants.end(), input.begin(), input.end());
-    RUNNEL_CHECK_OK(dispatch("rows", constants,
-                             {in.rows, m_.weights->vectors(), b_.inputs, b_.whole_pass()}, args,
-                             {rows(), 1, 1}));
-  }
   const auto columns = static_cast<std::uint32_t>(m_.config.hidden_size);
   ShiftArgs args{.stride = b_.inputs_stride,
                  .columns = columns,
@@ -78,6 +68,28 @@ Status PassBuilder::shift(const PassLayer& l, const Shift& s) {
                  .items_at = b_.layout.items,
                  .kind = 0,
                  .mix_column = 0};
+  if (s.norm.kind == Norm::layer && shape_.tokens == 1) {
+    return for_banks(l.index(), [&](std::uint32_t bank, const Range& state, bool after_all) {
+      args.bank = bank;
+      const NormShiftArgs with_norm{.shift = args,
+                                    .norm_weight = s.weights.weight,
+                                    .norm_bias = s.weights.bias,
+                                    .eps = s.norm.eps};
+      return dispatch("token_shift.norm_mix", {},
+                      {b_.x, state, m_.weights->vectors(), b_.whole_pass(), b_.shifted}, with_norm,
+                      {ceil_div(columns, kThreads), 1, 1}, after_all);
+    });
+  }
+  RUNNEL_TRY(const ProductInput in, normed(s.norm, s.weights));
+  if (in.kind != kInputPlain) {  // as rows of their own, even of one token
+    const RowsArgs copy{.in_ = in.args, .out_stride = b_.inputs_stride, .count_at = count_at()};
+    std::vector<std::uint32_t> constants{1};
+    const std::vector<std::uint32_t> input = input_constants(in);
+    constants.insert(constants.end(), input.begin(), input.end());
+    RUNNEL_CHECK_OK(dispatch("rows", constants,
+                             {in.rows, m_.weights->vectors(), b_.inputs, b_.whole_pass()}, copy,
+                             {rows(), 1, 1}));
+  }
   return for_banks(l.index(), [&](std::uint32_t bank, const Range& state, bool after_all) {
     args.bank = bank;
     return dispatch("token_shift.mix", {},
@@ -111,35 +123,49 @@ Status PassBuilder::shifted_projections(const PassLayer& l) {
     std::size_t input;
     std::uint32_t low, out, kind;
   };
-  const LowRank all[] = {{0, 1, at.low, at.f, kLowTanh},
-                         {1, 4, at.low_r, at.r, kLowPlain},
-                         {2, 5, at.low_gate, at.gate, kLowSigmoid},
-                         {3, 3, at.low_v, at.v_mix, kLowPlain}};
+  const LowRank all[] = {{0, 1, at.low, at.f, kTanh},
+                         {1, 4, at.low_r, at.r, kIdentity},
+                         {2, 5, at.low_gate, at.gate, kSigmoid},
+                         {3, 3, at.low_v, at.v_mix, kIdentity}};
   const auto there = [&](const LowRank& r) { return !w.down[r.which].parts.empty(); };
   for (const LowRank& r : all) {
     if (there(r))
       RUNNEL_CHECK_OK(product(w.down[r.which], shifted_input(r.input, width), to(r.low), true));
   }
+  // What a product of one token takes from the projections itself; else a row of its own.
+  const auto taken = [&](const LowRank& r) {
+    return ProductInput{.kind = kInputNorm,
+                        .rows = b_.projected,
+                        .args = {.stride = b_.projected_stride,
+                                 .norm_weight = kNone,
+                                 .eps = 0.0F,
+                                 .rows_at = kNone,
+                                 .column = r.low},
+                        .columns = static_cast<std::uint32_t>(w.down[r.which].rows),
+                        .activation = r.kind};
+  };
+  const auto takes = [&](const LowRank& r) { return r.low % 4 == 0 && fuses(taken(r)); };
   bool after_all = true;
   for (const LowRank& r : all) {
-    if (!there(r)) continue;
+    if (!there(r) || takes(r)) continue;
     const auto rank = static_cast<std::uint32_t>(w.down[r.which].rows);
     const ShiftArgs args{.stride = b_.projected_stride,
                          .columns = rank,
                          .column = r.low,
                          .out_stride = b_.inputs_stride,
                          .kind = r.kind};
-    const ProductInput rows_of_rank = shifted_input(r.input, rank);
-    RUNNEL_CHECK_OK(dispatch("token_shift.low", {},
-                             {b_.projected, {}, {}, b_.whole_pass(), rows_of_rank.rows}, args,
-                             {ceil_div(b_.inputs_stride, kThreads), shape_.tokens, 1}, after_all));
+    RUNNEL_CHECK_OK(
+        dispatch("token_shift.low", {},
+                 {b_.projected, {}, {}, b_.whole_pass(), shifted_input(r.input, rank).rows}, args,
+                 {ceil_div(b_.inputs_stride, kThreads), shape_.tokens, 1}, after_all));
     after_all = false;
   }
   bool overlaps = false;
   for (const LowRank& r : all) {
     if (!there(r)) continue;
     const auto rank = static_cast<std::uint32_t>(w.down[r.which].rows);
-    RUNNEL_CHECK_OK(product(w.up[r.which], shifted_input(r.input, rank), to(r.out), overlaps));
+    RUNNEL_CHECK_OK(product(w.up[r.which], takes(r) ? taken(r) : shifted_input(r.input, rank),
+                            to(r.out), overlaps));
     overlaps = true;
   }
   return mix_values(l);

@@ -121,8 +121,8 @@ Status PassBuilder::add_biases(const PassLayer& l) {
       static_cast<std::uint32_t>(l.spec.q_channels() + l.spec.k_channels() + l.spec.v_channels());
   const ElementwiseArgs args{
       .stride = b_.projected_stride, .columns = columns, .bias = l.weights.qkv_bias};
-  return dispatch("elementwise.bias", {}, {b_.projected, m_.weights->vectors(), b_.whole_pass()},
-                  args, {ceil_div(columns, kThreads), shape_.tokens, 1});
+  return dispatch("elementwise", {}, {b_.projected, m_.weights->vectors(), b_.whole_pass()}, args,
+                  {ceil_div(columns, kThreads), shape_.tokens, 1});
 }
 
 /// On q, k (or f) and v, in place.
