@@ -151,19 +151,10 @@ Rectangle {
             symbol: "braces"
             color: App.chat.answerKind === ChatModel.AnswerFree ? Theme.muted : Theme.accent
             onClicked: asMenu.popup(asButton, 0, -asMenu.height)
-            Menu {
+            StyledMenu {
                 id: asMenu
                 objectName: "answerAsMenu"
                 width: Theme.fontSize * 14
-                palette.window: Theme.surface
-                palette.windowText: Theme.text
-                palette.text: Theme.text
-                palette.light: Theme.hover
-                palette.midlight: Theme.hover
-                palette.mid: Theme.border
-                palette.dark: Theme.border
-                font.pixelSize: Theme.fontSize
-                font.family: Theme.fontFamily
                 AnswerKindItem {
                     text: qsTr("Free text")
                     kind: ChatModel.AnswerFree

@@ -19,18 +19,9 @@ Loader {
         Qt.callLater(() => item.popup(field, x, y));  // a TextArea takes the keyboard back when it was pressed
     }
     active: false
-    sourceComponent: Menu {
+    sourceComponent: StyledMenu {
         objectName: "fieldMenu"
         width: Theme.fontSize * 14
-        palette.window: Theme.surface
-        palette.windowText: Theme.text
-        palette.text: Theme.text
-        palette.light: Theme.hover
-        palette.midlight: Theme.hover
-        palette.mid: Theme.border
-        palette.dark: Theme.border
-        font.pixelSize: Theme.fontSize
-        font.family: Theme.fontFamily
         Action {
             text: qsTr("Cut")
             enabled: loader.field.selectedText !== "" && !loader.field.readOnly

@@ -234,18 +234,9 @@ Rectangle {
                 text: qsTr("More")
                 onClicked: chatsMenu.popup(more, 0, -chatsMenu.height)
 
-                Menu {
+                StyledMenu {
                     id: chatsMenu
                     width: Theme.fontSize * 18
-                    palette.window: Theme.surface
-                    palette.windowText: Theme.text
-                    palette.text: Theme.text
-                    palette.light: Theme.hover
-                    palette.midlight: Theme.hover
-                    palette.mid: Theme.border
-                    palette.dark: Theme.border
-                    font.pixelSize: Theme.fontSize
-                    font.family: Theme.fontFamily
 
                     Action {
                         text: qsTr("New folder…")

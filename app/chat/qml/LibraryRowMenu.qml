@@ -4,7 +4,7 @@ import QtQuick
 import QtQuick.Controls.Basic
 import Runnel.Chat
 
-Menu {
+StyledMenu {
     id: menu
 
     required property bool ofFolder
@@ -20,15 +20,6 @@ Menu {
     }
 
     width: Theme.fontSize * 18
-    palette.window: Theme.surface
-    palette.windowText: Theme.text
-    palette.text: Theme.text
-    palette.light: Theme.hover
-    palette.midlight: Theme.hover
-    palette.mid: Theme.border
-    palette.dark: Theme.border
-    font.pixelSize: Theme.fontSize
-    font.family: Theme.fontFamily
 
     Entry {
         visible: !menu.ofFolder

@@ -4,7 +4,7 @@ import QtQuick
 import QtQuick.Controls.Basic
 import Runnel.Chat
 
-Menu {
+StyledMenu {
     id: menu
 
     property double messageId: 0
@@ -29,15 +29,6 @@ Menu {
     }
 
     width: Theme.fontSize * 18
-    palette.window: Theme.surface
-    palette.windowText: Theme.text
-    palette.text: Theme.text
-    palette.light: Theme.hover
-    palette.midlight: Theme.hover
-    palette.mid: Theme.border
-    palette.dark: Theme.border
-    font.pixelSize: Theme.fontSize
-    font.family: Theme.fontFamily
 
     Action {
         text: qsTr("Continue from here")

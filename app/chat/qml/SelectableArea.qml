@@ -147,19 +147,10 @@ MouseArea {
         editor.selectWord();
     }
 
-    Menu {
+    StyledMenu {
         id: textMenu
         property string link: ""
         width: Theme.fontSize * 14
-        palette.window: Theme.surface
-        palette.windowText: Theme.text
-        palette.text: Theme.text
-        palette.light: Theme.hover
-        palette.midlight: Theme.hover
-        palette.mid: Theme.border
-        palette.dark: Theme.border
-        font.pixelSize: Theme.fontSize
-        font.family: Theme.fontFamily
         Action {
             text: qsTr("Copy")
             enabled: Selection.owner === area
