@@ -320,7 +320,6 @@ class ChatModelTest : public QObject {
     QVERIFY(!m_chat->lengthKnown());
     QCOMPARE(m_chat->length(), 5);  // five characters, and what is around a message
     QCOMPARE(m_chat->timeline()->costOf(static_cast<double>(idAt(0))), m_chat->length());
-    QCOMPARE(m_chat->tokensToReadAgain(), 5.0);
     m_chat->startNew();
     QCOMPARE(m_chat->length(), 0);
     m_chat->open(conversation);

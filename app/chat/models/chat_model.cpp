@@ -372,8 +372,6 @@ bool ChatModel::setSystemPrompt(const QString& text) {
   return true;
 }
 
-double ChatModel::tokensToReadAgain() const { return static_cast<double>(length()); }
-
 // Going through the tree
 
 void ChatModel::moved() {

@@ -154,9 +154,8 @@ class ChatModel : public QObject {
   /// The system prompt of this chat. One that is begun is said again under it from the start, as a new branch, and read
   /// with the next message; what was there stays. False while it is answered, or if nothing changes.
   Q_INVOKABLE bool setSystemPrompt(const QString& text);
-  Q_INVOKABLE double tokensToReadAgain() const;  // by the next answer after that, about
-  Q_INVOKABLE void answerAgain();                // to the user's message where the talk stands
-  Q_INVOKABLE void answerLastAgain();            // whichever of the two fits
+  Q_INVOKABLE void answerAgain();      // to the user's message where the talk stands
+  Q_INVOKABLE void answerLastAgain();  // whichever of the two fits
   Q_INVOKABLE void edit(qint64 message, const QString& text);
   /// What is typed in place of a message, kept until it is sent or given up (empty).
   Q_INVOKABLE QString editOf(qint64 message) const;

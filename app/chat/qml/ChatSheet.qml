@@ -104,7 +104,7 @@ Sheet {
                     enabled: sheet.idle && prompt.text !== App.chat.systemPrompt
                     onClicked: if (App.chat.setSystemPrompt(prompt.text)) sheet.close()
                 }
-                Explanation { text: sheet.visible ? App.costInWords(App.chat.tokensToReadAgain()) : "" }
+                Explanation { text: sheet.visible ? App.costInWords(App.chat.length) : "" }
             }
 
             Heading { text: qsTr("Model") }
