@@ -20,5 +20,6 @@ int main(int argc, char** argv) {
   if (all || is("lists")) failed += runListTests(argc, argv);
   if (all || is("markdown")) failed += runMarkdownTests(argc, argv);
   if (all || is("engine")) failed += runEngineTests(argc, argv);
+  if (all || is("library-faults")) failed += runLibraryFaultsTests(argc, argv);
   return failed;
 }

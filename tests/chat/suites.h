@@ -9,3 +9,4 @@ int runDocumentTests(int argc, char** argv);
 int runListTests(int argc, char** argv);
 int runMarkdownTests(int argc, char** argv);
 int runEngineTests(int argc, char** argv);
+int runLibraryFaultsTests(int argc, char** argv);
