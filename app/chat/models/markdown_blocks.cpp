@@ -50,6 +50,18 @@ int quotationOf(QStringView line) {
   return depth;
 }
 
+/// Without as many marks of a quotation.
+QStringView unquoted(QStringView line, int depth) {
+  while (depth-- > 0) line = line.mid(line.indexOf(u'>') + 1);
+  return line;
+}
+
+/// Whether a line of a list is quoted in its item, and may be that item's first one.
+bool isQuotedInItem(QStringView line) {
+  static const QRegularExpression quoted(QStringLiteral("^\\s*(([-*+]|\\d{1,9}[.)])\\s+)*>"));
+  return quoted.match(line.toString()).hasMatch();
+}
+
 bool isTableRule(QStringView line) {
   static const QRegularExpression rule(
       QStringLiteral("^\\s*\\|?\\s*:?-+:?\\s*(\\|\\s*:?-+:?\\s*)+\\|?\\s*$"));
@@ -233,8 +245,16 @@ class Splitter {
     m_quotation = quotation;
     if (m_gap && belongs) m_prose.push_back({});
     m_gap = false;
-    if (m_prose.isEmpty()) m_list = false;
+    if (m_prose.isEmpty()) m_list = m_items = m_quotedInItem = false;
     m_list |= beginsListItem(line);
+    // Qt takes a quotation for an item of its own, with the next number, unless an empty line is before it.
+    const QStringView inside = unquoted(line, quotation);
+    const bool item = beginsListItem(inside);
+    m_items |= item;
+    const bool quotedInItem = m_items && isQuotedInItem(inside);
+    if (quotedInItem && !m_quotedInItem && !item && !m_prose.last().isEmpty())
+      m_prose.push_back(QString(quotation, u'>'));
+    m_quotedInItem = quotedInItem;
     m_prose.push_back(line);
   }
 
@@ -252,6 +272,8 @@ class Splitter {
   QStringList m_prose;
   bool m_gap = false;
   bool m_list = false;
+  bool m_items = false;         // of a list, which may be quoted as a whole
+  bool m_quotedInItem = false;  // the line before
   int m_quotation = 0;
 };
 

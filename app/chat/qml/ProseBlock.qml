@@ -46,17 +46,35 @@ TextEdit {
         colour: Theme.text
     }
 
+    component Bar: Rectangle {
+        objectName: "quotationBar"
+        width: 3
+        radius: 1
+        color: Theme.strongBorder
+    }
+
     // The bars of a quotation, and of one in it.
     Repeater {
         model: prose.quotation
-        Rectangle {
+        Bar {
             required property int index
-            objectName: "quotationBar"
             x: Theme.margin + index * 40  // as Qt moves the text of one in
-            width: 3
             height: prose.height
-            radius: 1
-            color: Theme.strongBorder
+        }
+    }
+    // Of one in an item of a list.
+    QuotationBars {
+        id: inner
+        target: prose.textDocument
+        depth: prose.quotation
+    }
+    Repeater {
+        model: inner.bars
+        Bar {
+            required property rect modelData
+            x: modelData.x + Theme.margin
+            y: modelData.y
+            height: modelData.height
         }
     }
     // A document takes the colour of links when it is read.

@@ -56,6 +56,31 @@ WindowCase {
             if (found.length > 0) verify(found[found.length - 1].x + 3 < proses[i].positionToRectangle(0).x, found.length);
         }
     }
+    function test_aQuotationInAnItemHasABarBesideItsLines() {
+        say("list", "1. one\n   > quoted, " + "in many words, ".repeat(40) + "\n   > > deep\n\n   after\n2. two\n   - in it\n     > more");
+        const prose = itemsOf(messageAt(1), item => item.markdown !== undefined)[0];
+        const text = prose.getText(0, prose.length);
+        const at = words => prose.positionToRectangle(text.indexOf(words));
+        const bars = () => itemsOf(prose, item => item.objectName === "quotationBar");
+        const check = () => {
+            tryVerify(() => bars().length === 3);
+            for (const [i, [first, last, around]] of [["quoted", "deep", "one"], ["deep", "deep", "quoted"], ["more", "more", "in it"]].entries()) {
+                // From its first line to its last one, between the words around it and its own.
+                tryVerify(() => Math.abs(bars()[i].y - at(first).y) < 3, 1000, first);
+                tryVerify(() => Math.abs(bars()[i].y + bars()[i].height - at(last).y - at(last).height) < 3, 1000, first);
+                verify(bars()[i].x > at(around).x && bars()[i].x + 3 < at(first).x, first);
+            }
+        };
+        settled(prose);
+        check();
+        // When the lines break elsewhere.
+        const height = prose.height;
+        window.width = 420;
+        tryVerify(() => prose.height > height);
+        check();
+        reset();
+        tryCompare(prose, "height", height);
+    }
     function test_aTablesColumnsStandOnTheirSides() {
         say("table", "|a|b|c|\n|:-|:-:|-:|\n|long words|long words|long words|\n|x|y|z|");
         const cells = itemsOf(messageAt(1), item => item.Accessible.role === Accessible.Cell);
