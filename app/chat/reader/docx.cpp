@@ -1,8 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cctype>
+#include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
+#include <utility>
 
+#include "app/chat/reader/list_numbers.h"
 #include "app/chat/reader/package.h"
 #include "app/chat/reader/page_writer.h"
 #include "app/chat/reader/word_text.h"
@@ -13,13 +18,38 @@ namespace {
 
 using pugi::xml_node;
 
-constexpr int kMostLevels = 9;  // of lists, and of headings
+constexpr int kMostLevels = static_cast<int>(kListLevels);  // headings have as many
 
 struct Style {
   int heading = 0;
   bool listed = false;
+  std::string list;  // its number
+  int level = 0;     // in the list, from 0
   std::string base;
 };
+
+/// A list of the document. Several may look like one and are then counted on.
+struct List {
+  std::string looks;                                   // whose number
+  std::array<std::optional<int>, kMostLevels> starts;  // of its first item of a level
+};
+
+/// How lists look.
+struct Looks {
+  ListLevels levels;
+  std::string style;  // that stands for them, by its list
+  ListCounter counter;
+};
+
+ListLevel::Numeral numeralOf(std::string_view format) {
+  using Numeral = ListLevel::Numeral;
+  if (format == "bullet" || format == "none") return Numeral::None;
+  if (format == "lowerLetter") return Numeral::SmallLetter;
+  if (format == "upperLetter") return Numeral::CapitalLetter;
+  if (format == "lowerRoman") return Numeral::SmallRoman;
+  if (format == "upperRoman") return Numeral::CapitalRoman;
+  return Numeral::Decimal;
+}
 
 class Docx {
  public:
@@ -34,6 +64,7 @@ class Docx {
                                      std::string(localName(root))};
     }
     if (Outcome got = readStyles(); !got.ok()) return got;
+    if (Outcome got = readLists(); !got.ok()) return got;
     if (!walk(root, 0)) return tooDeep();
     return writeNotes();
   }
@@ -87,10 +118,71 @@ class Docx {
       if (title.starts_with("heading ")) style.heading = number(title.substr(8), 0, kMostLevels);
       if (title == "title") style.heading = 1;
       if (style.heading == 0) style.heading = outline(looks);
-      style.listed = child(looks, "numPr");
+      const xml_node list = child(looks, "numPr");
+      style.listed = list;
+      style.list = attribute(child(list, "numId"), "val");
+      style.level = levelOf(list, 0);
       m_styles.emplace(attribute(node, "styleId"), style);
     }
     return {};
+  }
+
+  static int levelOf(const xml_node& list, int otherwise) {
+    return number(attribute(child(list, "ilvl"), "val"), otherwise, kMostLevels - 1);
+  }
+
+  Outcome readLists() {
+    const std::string name = m_folder + "numbering.xml";
+    if (!m_package.has(name)) return {};
+    Part part;
+    if (Outcome got = open(name, part); !got.ok()) return got;
+    for (const xml_node& node : part.document.document_element().children()) {
+      if (localName(node) == "abstractNum") {
+        Looks& looks = m_looks[std::string(attribute(node, "abstractNumId"))];
+        looks.style = attribute(child(node, "numStyleLink"), "val");
+        for (const xml_node& level : node.children()) {
+          if (localName(level) == "lvl") readLevel(level, looks.levels);
+        }
+      } else if (localName(node) == "num") {
+        List& list = m_lists[std::string(attribute(node, "numId"))];
+        list.looks = attribute(child(node, "abstractNumId"), "val");
+        for (const xml_node& own : node.children()) {
+          const xml_node start = child(own, "startOverride");
+          if (localName(own) != "lvlOverride" || !start) continue;
+          const int at = number(attribute(own, "ilvl"), 0, kMostLevels - 1);
+          list.starts[static_cast<std::size_t>(at)] =
+              number(attribute(start, "val"), 1, kMostItems);
+        }
+      }
+    }
+    return {};
+  }
+
+  static void readLevel(const xml_node& node, ListLevels& levels) {
+    const int at = number(attribute(node, "ilvl"), 0, kMostLevels - 1);
+    ListLevel& level = levels[static_cast<std::size_t>(at)];
+    const std::string_view label = attribute(child(node, "lvlText"), "val");
+    level.numeral = numeralOf(attribute(child(node, "numFmt"), "val"));
+    level.start = number(attribute(child(node, "start"), "val"), 1, kMostItems);
+    constexpr std::size_t kLongest = 60;
+    level.label = label.size() > kLongest ? '%' + std::to_string(at + 1) + '.' : std::string(label);
+  }
+
+  /// Counts an item. @return what stands before it
+  std::string mark(const std::string& id, int level) {
+    auto list = m_lists.find(id);
+    if (list == m_lists.end()) return "-";
+    auto looks = m_looks.find(list->second.looks);
+    if (looks != m_looks.end() && !looks->second.style.empty()) {
+      const auto style = m_styles.find(looks->second.style);
+      const auto other = style == m_styles.end() ? m_lists.end() : m_lists.find(style->second.list);
+      if (other != m_lists.end()) looks = m_looks.find(other->second.looks);
+    }
+    if (looks == m_looks.end()) return "-";
+    const auto at = static_cast<std::size_t>(level);
+    if (const auto start = std::exchange(list->second.starts[at], std::nullopt))
+      looks->second.counter.restart(at, *start);
+    return looks->second.counter.next(looks->second.levels, at);
   }
 
   static int outline(const xml_node& looks) {
@@ -107,6 +199,8 @@ class Docx {
       const auto at = m_styles.find(id);
       if (at == m_styles.end()) break;
       if (found.heading == 0) found.heading = at->second.heading;
+      if (!found.listed) found.level = at->second.level;
+      if (found.list.empty()) found.list = at->second.list;
       found.listed = found.listed || at->second.listed;
       id = at->second.base;
     }
@@ -167,11 +261,16 @@ class Docx {
     const xml_node looks = child(node, "pPr");
     const Style style = styleOf(looks);
     const xml_node list = child(looks, "numPr");
-    const bool none = attribute(child(list, "numId"), "val") == "0";
+    std::string id(attribute(child(list, "numId"), "val"));
+    if (id.empty()) id = style.list;
     int item = 0;
-    if (style.heading == 0 && !none && (list || style.listed))
-      item = number(attribute(child(list, "ilvl"), "val"), 0, kMostLevels - 1) + 1;
-    m_writer->beginParagraph(style.heading, item);
+    std::string before;
+    if (id != "0" && (list || style.listed)) {
+      item = levelOf(list, style.level) + 1;
+      before = mark(id, item - 1);
+    }
+    if (style.heading > 0) item = 0;  // it was counted, but its marks are those of a heading
+    m_writer->beginParagraph(style.heading, item, before);
     const bool all = walk(node, depth);
     m_writer->endParagraph(item);
     return all;
@@ -216,7 +315,9 @@ class Docx {
   PageWriter* m_writer = &m_page;  // or of a note
   std::string m_folder = "word/";
   std::map<std::string, Style> m_styles;
-  std::map<std::string, int> m_notes;  // by kind and id
+  std::map<std::string, List> m_lists;
+  std::map<std::string, Looks> m_looks;  // of lists
+  std::map<std::string, int> m_notes;    // by kind and id
   bool m_inNotes = false;
 };
 

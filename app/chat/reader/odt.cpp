@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "app/chat/reader/list_numbers.h"
 #include "app/chat/reader/package.h"
 #include "app/chat/reader/page_writer.h"
 #include "app/chat/reader/word_text.h"
@@ -14,9 +18,54 @@ namespace {
 
 using pugi::xml_node;
 
+constexpr int kMostLevels = static_cast<int>(kListLevels);
+
+ListLevel::Numeral numeralOf(std::string_view format) {
+  using Numeral = ListLevel::Numeral;
+  if (format.empty()) return Numeral::None;
+  switch (format.front()) {
+    case 'a':
+      return Numeral::SmallLetter;
+    case 'A':
+      return Numeral::CapitalLetter;
+    case 'i':
+      return Numeral::SmallRoman;
+    case 'I':
+      return Numeral::CapitalRoman;
+    default:
+      return Numeral::Decimal;
+  }
+}
+
+/// How the lists look that are named in a part.
+using ListStyles = std::map<std::string, ListLevels>;
+
+void readListStyles(const xml_node& root, ListStyles& styles) {
+  for (const std::string_view group : {"styles", "automatic-styles"}) {
+    for (const xml_node& style : child(root, group).children()) {
+      if (localName(style) != "list-style") continue;
+      ListLevels& levels = styles[std::string(attribute(style, "name"))];
+      levels = {};  // an automatic one of another part may have its name
+      for (const xml_node& node : style.children()) {
+        const int at = number(attribute(node, "level"), 0, kMostLevels + 1);
+        if (at == 0 || at > kMostLevels || localName(node) != "list-level-style-number") continue;
+        ListLevel& level = levels[static_cast<std::size_t>(at - 1)];
+        level.numeral = numeralOf(attribute(node, "num-format"));
+        level.start = number(attribute(node, "start-value"), 1, kMostItems);
+        constexpr std::size_t kLongest = 30;
+        level.label = attribute(node, "num-prefix").substr(0, kLongest);
+        const int first = at + 1 - std::max(number(attribute(node, "display-levels"), 1, at), 1);
+        for (int i = first; i <= at; ++i)
+          level.label += (i > first ? ".%" : "%") + std::to_string(i);
+        level.label += attribute(node, "num-suffix").substr(0, kLongest);
+      }
+    }
+  }
+}
+
 class Odt {
  public:
-  explicit Odt(std::string& out) : m_out(out), m_page(out) {}
+  Odt(const ListStyles& styles, std::string& out) : m_styles(styles), m_out(out), m_page(out) {}
 
   bool walk(const xml_node& node, int depth) {
     if (depth > kDeepest) return false;
@@ -32,6 +81,15 @@ class Odt {
   }
 
  private:
+  /// The list that is open, and its item.
+  struct Open {
+    int depth = 0;  // lists that lie in each other; 0: none
+    const ListLevels* levels = nullptr;
+    ListCounter* counter = nullptr;  // of the outmost
+    bool marked = false;             // the item has what stands before it
+    std::size_t level() const { return static_cast<std::size_t>(std::max(depth, 1) - 1); }
+  };
+
   bool enter(const xml_node& node, int depth) {
     if (node.type() == pugi::node_pcdata || node.type() == pugi::node_cdata) {
       if (m_paragraphs > 0) words(node.value());
@@ -43,10 +101,15 @@ class Odt {
       constexpr int kMost = 9;
       return paragraph(node, depth, number(attribute(node, "outline-level"), 1, kMost));
     }
-    if (name == "list") {
-      ++m_lists;
+    if (name == "list") return list(node, depth);
+    if (name == "list-item" || name == "list-header") {
+      const Open around = m_list;
+      m_list.marked = name == "list-header";
+      const std::string_view start = attribute(node, "start-value");
+      if (!start.empty() && m_list.counter != nullptr)
+        m_list.counter->restart(m_list.level(), number(start, 1, kMostItems));
       const bool all = walk(node, depth);
-      --m_lists;
+      m_list = around;
       return all;
     }
     if (name == "s") {
@@ -83,9 +146,33 @@ class Odt {
     return walk(node, depth);
   }
 
+  /// One that is in no other goes on with the numbers of an earlier one if it says so.
+  bool list(const xml_node& node, int depth) {
+    const Open around = m_list;
+    const std::string style(attribute(node, "style-name"));
+    if (const auto levels = m_styles.find(style); levels != m_styles.end())
+      m_list.levels = &levels->second;
+    if (m_list.depth++ == 0) {
+      ListCounter*& last = m_lastOf[style];
+      const auto before = m_byId.find(std::string(attribute(node, "continue-list")));
+      const bool goesOn = attribute(node, "continue-numbering") == "true";
+      m_list.counter = before != m_byId.end()      ? before->second
+                       : goesOn && last != nullptr ? last
+                                                   : &m_counted.emplace_back();
+      last = m_list.counter;
+      if (const std::string id(attribute(node, "id")); !id.empty()) m_byId[id] = last;
+    }
+    const bool all = walk(node, depth);
+    m_list = around;
+    return all;
+  }
+
   bool paragraph(const xml_node& node, int depth, int heading) {
-    const int item = heading == 0 ? m_lists : 0;
-    m_writer->beginParagraph(heading, item);
+    const int item = heading == 0 ? m_list.depth : 0;
+    std::string mark;
+    if (m_list.depth > 0 && !std::exchange(m_list.marked, true))
+      mark = m_list.levels == nullptr ? "-" : m_list.counter->next(*m_list.levels, m_list.level());
+    m_writer->beginParagraph(heading, item, mark);
     ++m_paragraphs;
     const bool all = walk(node, depth);
     --m_paragraphs;
@@ -112,23 +199,27 @@ class Odt {
     std::string text;
     PageWriter line(text);
     PageWriter* const page = std::exchange(m_writer, &line);
-    const int lists = std::exchange(m_lists, 0);
+    const Open list = std::exchange(m_list, {});
     m_inNote = true;
     line.beginCell();  // one line
     const bool all = walk(child(node, "note-body"), depth);
     line.endCell();
     m_inNote = false;
-    m_lists = lists;
+    m_list = list;
     m_writer = page;
     m_notes.back() = text;
     return all;
   }
 
+  const ListStyles& m_styles;
   std::string& m_out;
   PageWriter m_page;
   PageWriter* m_writer = &m_page;  // or of a note
   std::vector<std::string> m_notes;
-  int m_lists = 0;  // that are open
+  Open m_list;
+  std::deque<ListCounter> m_counted;
+  std::map<std::string, ListCounter*> m_lastOf;  // a style
+  std::map<std::string, ListCounter*> m_byId;
   int m_paragraphs = 0;
   bool m_inNote = false;
 };
@@ -145,6 +236,18 @@ Outcome checkManifest(Package& package) {
     if (child(entry, "encryption-data"))
       return {Why::Encrypted, std::string(attribute(entry, "full-path")) + " is encrypted"};
   }
+  return {};
+}
+
+/// Those that people choose by name, which have a part of their own.
+Outcome readNamedStyles(Package& package, ListStyles& styles) {
+  const std::string name = "styles.xml";
+  if (!package.has(name)) return {};
+  std::string bytes;
+  if (Outcome got = package.read(name, bytes); !got.ok()) return got;
+  pugi::xml_document document;
+  if (Outcome got = parse(bytes, name, document); !got.ok()) return got;
+  readListStyles(document.document_element(), styles);
   return {};
 }
 
@@ -167,7 +270,10 @@ Outcome odtText(Package& package, std::string& out) {
   const xml_node text = child(child(document.document_element(), "body"), "text");
   if (!text)
     return {Why::NotSupported, "is an office file, but no text document: it has no office:text"};
-  Odt odt(out);
+  ListStyles styles;
+  if (Outcome got = readNamedStyles(package, styles); !got.ok()) return got;
+  readListStyles(document.document_element(), styles);
+  Odt odt(styles, out);
   if (!odt.walk(text, 0)) {
     return {Why::Damaged,
             "its elements lie deeper than " + std::to_string(kDeepest) + " in each other"};

@@ -15,13 +15,17 @@ class PageWriter {
  public:
   explicit PageWriter(std::string& out) : m_out(out) {}
 
-  void beginParagraph(int heading, int item) {
+  /// Of an item, which is `item` levels deep, `mark` stands before it; empty: it goes on with another paragraph.
+  void beginParagraph(int heading, int item, std::string_view mark = {}) {
     if (m_cells.empty()) {
       endLine();
       if (item == 0 && m_listed) m_out += '\n';
       m_listed = item > 0;
       if (heading > 0) m_out.append(static_cast<std::size_t>(std::min(heading, 6)), '#') += ' ';
-      if (item > 0) m_out.append(static_cast<std::size_t>(item - 1) * 2, ' ') += "- ";
+      if (item > 0) {
+        m_out.append(static_cast<std::size_t>(item - (mark.empty() ? 0 : 1)) * 2, ' ') += mark;
+        if (!mark.empty()) m_out += ' ';
+      }
       m_bare = m_out.size();
     } else if (!m_cells.back().empty() && m_cells.back().back() != ' ') {
       m_cells.back() += ' ';

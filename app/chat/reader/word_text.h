@@ -11,9 +11,9 @@ namespace runnel::reader {
 
 class Package;
 
-/// Appends paragraphs as lines with an empty one after each, headings with "#", items with "-", rows of tables as
-/// "| a | b |", notes as "[1]" with their text at the end. What was deleted with changes tracked, comments, headers and
-/// footers are left out.
+/// Appends paragraphs as lines with an empty one after each, headings with "#", items with "-" or their number, rows of
+/// tables as "| a | b |", notes as "[1]" with their text at the end. What was deleted with changes tracked, comments,
+/// headers and footers are left out.
 Outcome docxText(Package& package, std::string& out);
 Outcome odtText(Package& package, std::string& out);
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <cstddef>
 #include <string>
+#include <vector>
 
 #include "app/chat/reader/word_text.h"
 #include "tests/chat/reader/sample_office.h"
@@ -59,6 +61,83 @@ TEST(ReaderDocx, MarksItemsByTheirLevel) {
   EXPECT_EQ(
       textOf(docxOf(paragraph("a", item("0")) + paragraph("b", item("1")) + paragraph("end"))),
       "- a\n  - b\n\nend\n\n");
+}
+
+/// The part of a docx file that says how lists are numbered; list N looks as look N.
+std::string numbering(const std::vector<std::string>& looks, const std::string& lists) {
+  std::string out = "<w:numbering>";
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    out += "<w:abstractNum w:abstractNumId=\"" + std::to_string(i) + "\">" + looks[i] +
+           "</w:abstractNum>";
+  }
+  return out + lists + "</w:numbering>";
+}
+std::string level(int at, const std::string& format, const std::string& label, int start = 1) {
+  return "<w:lvl w:ilvl=\"" + std::to_string(at) + "\"><w:start w:val=\"" + std::to_string(start) +
+         "\"/><w:numFmt w:val=\"" + format + "\"/><w:lvlText w:val=\"" + label + "\"/></w:lvl>";
+}
+std::string list(int id, int looks, const std::string& more = {}) {
+  return "<w:num w:numId=\"" + std::to_string(id) + "\"><w:abstractNumId w:val=\"" +
+         std::to_string(looks) + "\"/>" + more + "</w:num>";
+}
+std::string item(const std::string& words, int list, int level = 0) {
+  return paragraph(words, "<w:numPr><w:ilvl w:val=\"" + std::to_string(level) +
+                              "\"/><w:numId w:val=\"" + std::to_string(list) + "\"/></w:numPr>");
+}
+
+TEST(ReaderDocx, NumbersItemsAsTheDocumentDoes) {
+  const std::string part = numbering(
+      {level(0, "decimal", "%1.") + level(1, "lowerLetter", "%2)") + level(2, "bullet", "\uF0B7"),
+       level(0, "upperRoman", "§ %1", 4) + level(1, "decimal", "%1.%2.")},
+      list(1, 0) + list(2, 1));
+  EXPECT_EQ(textOf(docxOf(item("a", 1) + item("b", 1, 1) + item("c", 1, 1) + item("d", 1, 2) +
+                              item("e", 1) + item("f", 1, 1) + paragraph("between") + item("g", 1) +
+                              item("h", 2) + item("i", 2, 1) + item("k", 2, 1) + item("l", 3),
+                          {{"word/numbering.xml", part}})),
+            "1. a\n  a) b\n  b) c\n    - d\n2. e\n  a) f\n\nbetween\n\n3. g\n"
+            "§ IV h\n  IV.1. i\n  IV.2. k\n- l\n");
+}
+
+TEST(ReaderDocx, GoesOnOrBeginsAnewAsTheListsSay) {
+  const std::string anew =
+      "<w:lvlOverride w:ilvl=\"0\"><w:startOverride w:val=\"7\"/></w:lvlOverride>";
+  EXPECT_EQ(textOf(docxOf(
+                item("a", 1) + item("b", 2) + item("c", 3) + item("d", 3) + item("e", 1),
+                {{"word/numbering.xml", numbering({level(0, "decimal", "%1.")},
+                                                  list(1, 0) + list(2, 0) + list(3, 0, anew))}})),
+            "1. a\n2. b\n7. c\n8. d\n9. e\n");
+}
+
+TEST(ReaderDocx, NumbersByStylesToo) {
+  const std::string styles =
+      "<w:styles><w:style w:styleId=\"step\"><w:name w:val=\"List Number\"/><w:pPr><w:numPr>"
+      "<w:ilvl w:val=\"1\"/><w:numId w:val=\"1\"/></w:numPr></w:pPr></w:style>"
+      "<w:style w:styleId=\"mine\"><w:name w:val=\"Mine\"/><w:basedOn w:val=\"step\"/></w:style>"
+      "<w:style w:styleId=\"legal\"><w:name w:val=\"Legal\"/><w:pPr><w:numPr>"
+      "<w:numId w:val=\"2\"/></w:numPr></w:pPr></w:style></w:styles>";
+  const std::string part =
+      numbering({level(0, "decimal", "%1.") + level(1, "lowerRoman", "%1%2."),
+                 level(0, "decimal", "(%1)"), "<w:numStyleLink w:val=\"legal\"/>"},
+                list(1, 0) + list(2, 1) + list(3, 2));
+  EXPECT_EQ(textOf(docxOf(paragraph("a", "<w:pStyle w:val=\"step\"/>") +
+                              paragraph("b", "<w:pStyle w:val=\"mine\"/>") +
+                              paragraph("no",
+                                        "<w:pStyle w:val=\"mine\"/><w:numPr><w:numId "
+                                        "w:val=\"0\"/></w:numPr>") +
+                              item("c", 3),
+                          {{"word/styles.xml", styles}, {"word/numbering.xml", part}})),
+            "  1i. a\n  1ii. b\n\nno\n\n(1) c\n");
+}
+
+TEST(ReaderDocx, NumbersThatNobodyWritesAreShort) {
+  const std::string part = numbering(
+      {level(0, "lowerLetter", "%1.", 2'000'000'000), level(0, "upperRoman", "%1.", 999'999'999),
+       level(0, "decimal", std::string(100'000, 'x') + "%1") + level(8, "decimal", "%9%0%")},
+      list(1, 0) + list(2, 1) + list(3, 2));
+  EXPECT_EQ(
+      textOf(docxOf(item("a", 1) + item("b", 1) + item("c", 2) + item("d", 3) + item("e", 3, 99),
+                    {{"word/numbering.xml", part}})),
+      "1000000000. a\n1000000001. b\n999999999. c\n1. d\n                1%0% e\n");
 }
 
 TEST(ReaderDocx, WritesTablesAsRowsAndTablesInCellsAsOneLine) {
@@ -148,6 +227,42 @@ TEST(ReaderOdt, WritesWhatDocxHas) {
           "table:number-columns-repeated=\"16000\"/></table:table-row></table:table>")),
       "## The tower\n\nIt has 199 steps  and\ta lamp[1].\n\n- a\n  - b\n\n| x |  |\n\n[1] Counted "
       "twice.\n");
+}
+
+TEST(ReaderOdt, NumbersItemsAsTheDocumentDoes) {
+  const std::string styles =
+      "<office:document-styles><office:styles><text:list-style style:name=\"Steps\">"
+      "<text:list-level-style-number text:level=\"1\" style:num-format=\"1\" "
+      "style:num-suffix=\".\"/>"
+      "<text:list-level-style-number text:level=\"2\" style:num-format=\"a\" "
+      "style:num-prefix=\"(\" style:num-suffix=\")\" text:display-levels=\"2\"/>"
+      "<text:list-level-style-bullet text:level=\"3\" text:bullet-char=\"•\"/>"
+      "</text:list-style></office:styles></office:document-styles>";
+  const auto item = [](const std::string& inside, const std::string& more = {}) {
+    return "<text:list-item" + more + ">" + inside + "</text:list-item>";
+  };
+  const auto list = [](const std::string& inside, const std::string& more = {}) {
+    return "<text:list" + more + ">" + inside + "</text:list>";
+  };
+  const auto words = [](const std::string& text) { return "<text:p>" + text + "</text:p>"; };
+  const std::string steps = " text:style-name=\"Steps\"";
+  const std::string text =
+      list(item(words("a") + words("more of a") +
+                list(item(words("b")) + item(words("c") + list(item(words("d")))))) +
+               item(words("e") + list(item(words("f")))),
+           steps + " xml:id=\"first\"") +
+      words("between") + list(item(words("g")), steps + " text:continue-numbering=\"true\"") +
+      words("anew") +
+      list(item(words("h")) + "<text:list-header>" + words("none") + "</text:list-header>" +
+               item(words("i"), " text:start-value=\"9\""),
+           steps) +
+      words("again") +
+      list(item(list(item(words("k")))) + item(words("l")),
+           steps + " text:continue-list=\"first\"") +
+      list(item(words("m")), " text:style-name=\"unknown\"");
+  EXPECT_EQ(textOf(odtOf(text, {{"styles.xml", styles}})),
+            "1. a\n  more of a\n  (1.a) b\n  (1.b) c\n    - d\n2. e\n  (2.a) f\n\nbetween\n\n"
+            "3. g\n\nanew\n\n1. h\n  none\n9. i\n\nagain\n\n  (3.a) k\n4. l\n- m\n");
 }
 
 TEST(ReaderOdt, LeavesOutWhatWasDeletedAndRemarks) {
