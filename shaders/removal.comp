@@ -4,6 +4,8 @@
 //   STAGE_INPUTS  features, norms, decays and what is taken out.  Grid: (H, tokens)
 //   STAGE_CORE    the recurrence: a workgroup keeps 16 columns of a state in registers, 8 groups of rows, and walks the
 //                 tokens of an item.                              Grid: (V / 16, H, items), a dispatch a bank
+//   STAGE_ONE     both, of a pass of one token: the state is under way while each workgroup makes its head's inputs.
+//                                                                 Grid: (V / 16, H, 1)
 // Every sum has one order, whatever the pass. Bound: the bytes of the state for one token, arithmetic for many.
 #extension GL_GOOGLE_include_directive : require
 #include "contract/common.glsl"
@@ -11,12 +13,16 @@
 #include "contract/pass.glsl"
 
 layout(set = 0, binding = 0) buffer Projections { float v[]; } projections;  // the bonus is written there
+#ifdef STAGE_ONE
+layout(set = 0, binding = 1) readonly buffer Vectors { float v[]; } vectors;
+#else
 layout(set = 0, binding = 1) buffer Features { float v[]; } features;
-#ifdef STAGE_CORE
+#endif
+#ifdef STAGE_INPUTS
+layout(set = 0, binding = 2) readonly buffer Vectors { float v[]; } vectors;
+#else
 layout(set = 0, binding = 2) buffer Output { float v[]; } outputs;
 layout(set = 0, binding = 4) buffer State { float v[]; } state;
-#else
-layout(set = 0, binding = 2) readonly buffer Vectors { float v[]; } vectors;
 #endif
 layout(push_constant) uniform Push { RemovalArgs a; };
 
@@ -29,12 +35,28 @@ layout(constant_id = 6) const uint MAP = 0;
 layout(constant_id = 7) const uint REMOVAL = 0;
 layout(constant_id = 8) const uint KEY_NORM = 0;
 layout(constant_id = 9) const uint VALUE_ACT = 0;
-layout(constant_id = 10) const uint SHARE = 1;  // STAGE_CORE: rows of a thread
+layout(constant_id = 10) const uint SHARE = 1;  // rows of a state of a thread
 
 const uint kColumns = 16;
 const uint kGroups = kThreads / kColumns;
 
-#ifdef STAGE_INPUTS
+// A row of a head's features: what a state is asked with, what it gets, its decays, what is taken out.
+#ifdef STAGE_ONE
+shared float made[5][K];
+#define ROW(ROW_AT, WHICH, I) made[WHICH][I]
+#else
+#define ROW(ROW_AT, WHICH, I) features.v[(ROW_AT) + place_of(WHICH) + (I)]
+uint place_of(const uint which) {
+  return which == 0 ? a.queries : which == 1 ? a.keys : which == 2 ? a.decays : which == 3 ? a.removal_c : a.removal_b;
+}
+#endif
+#define QUERY(ROW_AT, I) ROW(ROW_AT, 0, I)
+#define KEY(ROW_AT, I) ROW(ROW_AT, 1, I)
+#define FADE(ROW_AT, I) ROW(ROW_AT, 2, I)
+#define REMOVAL_C(ROW_AT, I) ROW(ROW_AT, 3, I)
+#define REMOVAL_B(ROW_AT, I) ROW(ROW_AT, 4, I)
+
+#ifndef STAGE_CORE
 shared float q[K];
 shared float k[K];
 
@@ -51,9 +73,7 @@ float factor(float sum) {
   return KEY_NORM == kKeyNormLength ? 1.0 / sqrt(sum + 1e-6) : 1.0 / sum;
 }
 
-void main() {
-  const uint head = gl_WorkGroupID.x, token = gl_WorkGroupID.y;
-  if (token >= pass.word[kPassTokens]) return;
+void make_inputs(uint head, uint token, bool keeps_bonus) {
   const uint row = token * a.stride, key = head / VALUES_PER_KEY * K;
   const uint to = token * a.feature_stride + head * K;
   float sum_q = 0.0, sum_k = 0.0;
@@ -104,20 +124,24 @@ void main() {
       new_key = k[i] * fma(rate - 1.0, vectors.v[a.key_rate + channel], 1.0);
     }
     if (a.bonus != kNone) bonus = fma(q[i] * new_key, vectors.v[a.bonus + channel], bonus);
-    features.v[to + a.queries + i] = q[i] * a.scale;
-    features.v[to + a.keys + i] = new_key;
-    features.v[to + a.removal_c + i] = c;
-    features.v[to + a.removal_b + i] = b;
-    if (DECAY != kDecayNone) features.v[to + a.decays + i] = fade;
+    QUERY(to, i) = q[i] * a.scale;
+    KEY(to, i) = new_key;
+    REMOVAL_C(to, i) = c;
+    REMOVAL_B(to, i) = b;
+    if (DECAY != kDecayNone) FADE(to, i) = fade;
   }
   if (a.bonus != kNone) {
     bonus = team_sum(bonus, kThreads);
-    if (THREAD == 0) projections.v[row + a.at_bonus + head] = bonus;
+    if (keeps_bonus && THREAD == 0) projections.v[row + a.at_bonus + head] = bonus;
   }
 }
 #endif
 
-#ifdef STAGE_CORE
+#ifdef STAGE_INPUTS
+void main() {
+  if (gl_WorkGroupID.y < pass.word[kPassTokens]) make_inputs(gl_WorkGroupID.x, gl_WorkGroupID.y, true);
+}
+#else
 shared float partial_u[kGroups][kColumns];
 shared float partial_o[kGroups][kColumns];
 
@@ -133,7 +157,13 @@ void main() {
     const uint r = group * SHARE + i;
     s[i] = mine && r < K ? state.v[base + r * V] : 0.0;
   }
+#ifdef STAGE_ONE
+  make_inputs(head, 0, gl_WorkGroupID.x == 0);
+  barrier();
+  const uint first = 0, last = 1;
+#else
   const uint first = pass.word[item], last = first + pass.word[item + 1];
+#endif
   for (uint t = first; t < last; ++t) {
     const uint row = t * a.feature_stride + head * K;
     float v = mine ? projections.v[t * a.stride + a.at_v + head * V + column] : 0.0;
@@ -141,7 +171,7 @@ void main() {
     precise float sum = 0.0;
     [[unroll]] for (uint i = 0; i < SHARE; ++i) {
       const uint r = group * SHARE + i;
-      if (r < K) sum = fma(s[i], features.v[row + a.removal_c + r], sum);
+      if (r < K) sum = fma(s[i], REMOVAL_C(row, r), sum);
     }
     partial_u[group][own] = sum;
     barrier();
@@ -151,10 +181,10 @@ void main() {
     [[unroll]] for (uint i = 0; i < SHARE; ++i) {
       const uint r = group * SHARE + i;
       if (r < K) {
-        if (DECAY != kDecayNone) s[i] *= features.v[row + a.decays + r];
-        s[i] = fma(features.v[row + a.removal_b + r], u, s[i]);
-        s[i] = fma(features.v[row + a.keys + r], v, s[i]);
-        read = fma(s[i], features.v[row + a.queries + r], read);
+        if (DECAY != kDecayNone) s[i] *= FADE(row, r);
+        s[i] = fma(REMOVAL_B(row, r), u, s[i]);
+        s[i] = fma(KEY(row, r), v, s[i]);
+        read = fma(s[i], QUERY(row, r), read);
       }
     }
     partial_o[group][own] = read;

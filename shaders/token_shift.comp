@@ -48,27 +48,38 @@ void main() {
 #endif
 
 #ifdef STAGE_NORM_MIX
+layout(constant_id = 1) const uint COLUMNS = 1;
+layout(constant_id = 2) const uint INPUTS = 1;
+
+const uint kOwn = (COLUMNS + kThreads - 1) / kThreads;  // values of x of a thread
+
 void main() {
   const uint item = a.items_at;
   if (pass.word[item + 3] != a.bank) return;
+  // All loads are under way before the first sum: one wait.
+  const uint c = gl_WorkGroupID.x * kThreads + THREAD, own = min(c, COLUMNS - 1);
+  const uint at = pass.word[item + 2] * a.layer_floats + a.tail + own;
+  float x[kOwn], lerp[INPUTS];
+  [[unroll]] for (uint i = 0; i < kOwn; ++i) {
+    const uint from = i * kThreads + THREAD;
+    x[i] = from < COLUMNS ? rows.v[from] : 0.0;
+  }
+  const float mine = rows.v[own], before = state.v[at];
+  const float weight = all.norm_weight == kNone ? 1.0 : vectors.v[all.norm_weight + own];
+  const float bias = all.norm_bias == kNone ? 0.0 : vectors.v[all.norm_bias + own];
+  [[unroll]] for (uint j = 0; j < INPUTS; ++j) lerp[j] = vectors.v[a.vector + j * COLUMNS + own];
   precise float sum = 0.0;
-  for (uint i = THREAD; i < a.columns; i += kThreads) sum += rows.v[i];
-  const float mean = team_sum(sum, kThreads) / float(a.columns);
+  [[unroll]] for (uint i = 0; i < kOwn; ++i) sum += x[i];
+  const float mean = team_sum(sum, kThreads) / float(COLUMNS);
   precise float squares = 0.0;
-  for (uint i = THREAD; i < a.columns; i += kThreads) {
-    const float v = rows.v[i] - mean;
+  [[unroll]] for (uint i = 0; i < kOwn; ++i) {
+    const float v = i * kThreads + THREAD < COLUMNS ? x[i] - mean : 0.0;
     squares = fma(v, v, squares);
   }
-  const float factor = 1.0 / sqrt(team_sum(squares, kThreads) / float(a.columns) + all.eps);
-  const uint c = gl_WorkGroupID.x * kThreads + THREAD;
-  if (c >= a.columns) return;
-  const float weight = all.norm_weight == kNone ? 1.0 : vectors.v[all.norm_weight + c];
-  const float bias = all.norm_bias == kNone ? 0.0 : vectors.v[all.norm_bias + c];
-  const float h = fma((rows.v[c] - mean) * factor, weight, bias);
-  const uint at = pass.word[item + 2] * a.layer_floats + a.tail + c;
-  const float before = state.v[at];
-  for (uint j = 0; j < a.inputs; ++j)
-    outputs.v[j * a.input_floats + c] = fma(vectors.v[a.vector + j * a.columns + c], before - h, h);
+  const float factor = 1.0 / sqrt(team_sum(squares, kThreads) / float(COLUMNS) + all.eps);
+  if (c >= COLUMNS) return;
+  const float h = fma((mine - mean) * factor, weight, bias);
+  [[unroll]] for (uint j = 0; j < INPUTS; ++j) outputs.v[j * a.input_floats + c] = fma(lerp[j], before - h, h);
   state.v[at] = h;
 }
 #endif

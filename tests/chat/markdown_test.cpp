@@ -247,6 +247,26 @@ class MarkdownTest : public QObject {
     document.setMarkdown(blocks.at(0).text);
     QCOMPARE(document.toPlainText(), text);
   }
+  void aLineBreakInAnItemIsSeenAndBeginsNoOther() {
+    const auto blocks = splitMarkdown(QStringLiteral(
+        "1. one\n   more of it\n2. two\nlazily more\n\n   a paragraph\n   goes on\n3. three"));
+    QCOMPARE(blocks.size(), 1);
+    QTextDocument document;
+    document.setMarkdown(blocks[0].text);
+    const QTextList* list = document.firstBlock().textList();
+    QVERIFY(list != nullptr);
+    QStringList items;
+    for (int i = 0; i < list->count(); ++i)
+      items += list->itemText(list->item(i)) + u' ' + list->item(i).text();
+    QCOMPARE(items,
+             QStringList({QStringLiteral("1. one\u2028more of it"),
+                          QStringLiteral("2. two\u2028lazily more"), QStringLiteral("3. three")}));
+    QVERIFY(document.toPlainText().contains(QStringLiteral("a paragraph\ngoes on")));
+    // A heading under an item is one.
+    QCOMPARE(splitMarkdown(QStringLiteral("- one\n# Two"))[0].text,
+             QStringLiteral("- one  \n# Two"));
+  }
+
   void nestedListsStayNested() {
     const auto blocks = splitMarkdown(QStringLiteral("- a\n  - b\n    - c\n- d"));
     QCOMPARE(blocks.size(), 1);

@@ -62,6 +62,12 @@ bool isQuotedInItem(QStringView line) {
   return quoted.match(line.toString()).hasMatch();
 }
 
+/// Whether a line within a paragraph is more of it, and no heading nor the rule under one.
+bool goesOn(const QString& line) {
+  static const QRegularExpression other(QStringLiteral("^\\s*(#{1,6}\\s|=+\\s*$|-+\\s*$|>)"));
+  return !other.match(line).hasMatch();
+}
+
 bool isTableRule(QStringView line) {
   static const QRegularExpression rule(
       QStringLiteral("^\\s*\\|?\\s*:?-+:?\\s*(\\|\\s*:?-+:?\\s*)+\\|?\\s*$"));
@@ -255,6 +261,12 @@ class Splitter {
     if (quotedInItem && !m_quotedInItem && !item && !m_prose.last().isEmpty())
       m_prose.push_back(QString(quotation, u'>'));
     m_quotedInItem = quotedInItem;
+    // A line break in an item would be an item of its own to Qt, with the next number.
+    if (m_items && !item && !quotedInItem && quotation == 0 && !m_prose.last().isEmpty() &&
+        goesOn(line)) {
+      m_prose.last() += QChar::LineSeparator + line.trimmed();
+      return;
+    }
     m_prose.push_back(line);
   }
 
@@ -292,7 +304,7 @@ qsizetype formulaAt(QStringView text, qsizetype at) {
   if (rest.startsWith(u"$$")) return closedBy(u"$$", u"$$");
   if (!rest.startsWith(u'$') || rest.size() < 3 || rest[1].isSpace()) return 0;
   for (qsizetype i = 1; i < rest.size(); ++i) {
-    if (rest[i] == u'\n') return 0;
+    if (rest[i] == u'\n' || rest[i] == QChar::LineSeparator) return 0;
     if (rest[i] == u'\\') {
       ++i;
       continue;

@@ -75,7 +75,7 @@ Status PassBuilder::shift(const PassLayer& l, const Shift& s) {
                                     .norm_weight = s.weights.weight,
                                     .norm_bias = s.weights.bias,
                                     .eps = s.norm.eps};
-      return dispatch("token_shift.norm_mix", {},
+      return dispatch("token_shift.norm_mix", {columns, s.inputs},
                       {b_.x, state, m_.weights->vectors(), b_.whole_pass(), b_.shifted}, with_norm,
                       {ceil_div(columns, kThreads), 1, 1}, after_all);
     });
@@ -234,6 +234,14 @@ Status PassBuilder::removal(const PassLayer& l) {
                                                 key_norm_constant(r.key_norm),
                                                 shader_constant(r.value_activation),
                                                 ceil_div(dim_k, kGroups)};
+  if (shape_.tokens == 1) {
+    return for_banks(l.index(), [&](std::uint32_t bank, const Range& state, bool after_all) {
+      args.bank = bank;
+      return dispatch("removal.one", constants,
+                      {b_.projected, m_.weights->vectors(), b_.slots, b_.whole_pass(), state}, args,
+                      {ceil_div(dim_v, kColumns), heads, 1}, after_all);
+    });
+  }
   RUNNEL_CHECK_OK(dispatch("removal.inputs", constants,
                            {b_.projected, b_.features, m_.weights->vectors(), b_.whole_pass()},
                            args, {heads, shape_.tokens, 1}));
