@@ -51,7 +51,7 @@ void main() {
 layout(constant_id = 1) const uint COLUMNS = 1;
 layout(constant_id = 2) const uint INPUTS = 1;
 
-const uint kOwn = (COLUMNS + kThreads - 1) / kThreads;  // values of x of a thread
+const uint kMine = (COLUMNS + kThreads - 1) / kThreads;  // values of x of a thread
 
 void main() {
   const uint item = a.items_at;
@@ -59,8 +59,8 @@ void main() {
   // All loads are under way before the first sum: one wait.
   const uint c = gl_WorkGroupID.x * kThreads + THREAD, own = min(c, COLUMNS - 1);
   const uint at = pass.word[item + 2] * a.layer_floats + a.tail + own;
-  float x[kOwn], lerp[INPUTS];
-  [[unroll]] for (uint i = 0; i < kOwn; ++i) {
+  float x[kMine], lerp[INPUTS];
+  [[unroll]] for (uint i = 0; i < kMine; ++i) {
     const uint from = i * kThreads + THREAD;
     x[i] = from < COLUMNS ? rows.v[from] : 0.0;
   }
@@ -69,10 +69,10 @@ void main() {
   const float bias = all.norm_bias == kNone ? 0.0 : vectors.v[all.norm_bias + own];
   [[unroll]] for (uint j = 0; j < INPUTS; ++j) lerp[j] = vectors.v[a.vector + j * COLUMNS + own];
   precise float sum = 0.0;
-  [[unroll]] for (uint i = 0; i < kOwn; ++i) sum += x[i];
+  [[unroll]] for (uint i = 0; i < kMine; ++i) sum += x[i];
   const float mean = team_sum(sum, kThreads) / float(COLUMNS);
   precise float squares = 0.0;
-  [[unroll]] for (uint i = 0; i < kOwn; ++i) {
+  [[unroll]] for (uint i = 0; i < kMine; ++i) {
     const float v = i * kThreads + THREAD < COLUMNS ? x[i] - mean : 0.0;
     squares = fma(v, v, squares);
   }
