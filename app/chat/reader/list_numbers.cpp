@@ -12,7 +12,7 @@ using Numeral = ListLevel::Numeral;
 
 /// a to z, then aa to zz.
 std::string letters(int number, char first) {
-  const auto times = static_cast<std::size_t>((number - 1) / 26 + 1);
+  const auto times = static_cast<std::size_t>(number - 1) / 26 + 1;
   return std::string(times, static_cast<char>(first + (number - 1) % 26));
 }
 
