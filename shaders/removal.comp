@@ -76,7 +76,7 @@ float factor(float sum) {
 void make_inputs(uint head, uint token, bool keeps_bonus) {
   const uint row = token * a.stride, key = head / VALUES_PER_KEY * K;
   const uint to = token * a.feature_stride + head * K;
-  float sum_q = 0.0, sum_k = 0.0;
+  precise float sum_q = 0.0, sum_k = 0.0;
   for (uint i = THREAD; i < K; i += kThreads) {
     q[i] = mapped(projections.v[row + a.at_q + key + i]);
     k[i] = mapped(projections.v[row + a.at_k + key + i]);
@@ -90,7 +90,7 @@ void make_inputs(uint head, uint token, bool keeps_bonus) {
       k[i] *= by_k;
     }
   }
-  float squares = 0.0;
+  precise float squares = 0.0;
   if (REMOVAL == kRemovalOwnKey) {
     for (uint i = THREAD; i < K; i += kThreads) {
       const float own = k[i] * vectors.v[a.removal_key + head * K + i];
@@ -105,14 +105,14 @@ void make_inputs(uint head, uint token, bool keeps_bonus) {
     shared_decay = exact_exp(exact_exp(vectors.v[a.log_rate + head]) * log_sigmoid(-f));
   }
   if (REMOVAL == kRemovalDelta) beta = a.removal_scale * sigmoid(projections.v[row + a.at_r + head]);
-  float bonus = 0.0;
+  precise float bonus = 0.0;
   for (uint i = THREAD; i < K; i += kThreads) {
     const uint channel = head * K + i;
-    float fade = shared_decay;
+    precise float fade = shared_decay;
     if (DECAY == kDecayBounded) {
       fade = exact_exp(-0.60653066 * sigmoid(projections.v[row + a.at_f + channel] + vectors.v[a.f_bias + channel]));
     }
-    float c, b, new_key;
+    precise float c, b, new_key;
     if (REMOVAL == kRemovalDelta) {
       c = fade * k[i];
       new_key = beta * k[i];

@@ -241,14 +241,6 @@ struct ShiftArgs {
   uint mix_column;  // STAGE_VALUES
 };
 
-/// The same of x, whose LayerNorm is taken on the way.
-struct NormShiftArgs {
-  ShiftArgs shift;
-  uint norm_weight;  // float offsets into the vectors, or kNone
-  uint norm_bias;
-  float eps;
-};
-
 struct ConvArgs {
   uint stride;    // floats between rows of the projections
   uint channels;  // HQ*K + H*K + H*V

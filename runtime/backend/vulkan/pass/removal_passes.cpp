@@ -68,18 +68,6 @@ Status PassBuilder::shift(const PassLayer& l, const Shift& s) {
                  .items_at = b_.layout.items,
                  .kind = 0,
                  .mix_column = 0};
-  if (s.norm.kind == Norm::layer && shape_.tokens == 1) {
-    return for_banks(l.index(), [&](std::uint32_t bank, const Range& state, bool after_all) {
-      args.bank = bank;
-      const NormShiftArgs with_norm{.shift = args,
-                                    .norm_weight = s.weights.weight,
-                                    .norm_bias = s.weights.bias,
-                                    .eps = s.norm.eps};
-      return dispatch("token_shift.norm_mix", {columns, s.inputs},
-                      {b_.x, state, m_.weights->vectors(), b_.whole_pass(), b_.shifted}, with_norm,
-                      {ceil_div(columns, kThreads), 1, 1}, after_all);
-    });
-  }
   RUNNEL_TRY(const ProductInput in, normed(s.norm, s.weights));
   if (in.kind != kInputPlain) {  // as rows of their own, even of one token
     const RowsArgs copy{.in_ = in.args, .out_stride = b_.inputs_stride, .count_at = count_at()};
