@@ -54,6 +54,16 @@ ProductInput PassBuilder::shifted_input(std::size_t input, std::uint32_t columns
 }
 
 Status PassBuilder::shift(const PassLayer& l, const Shift& s) {
+  RUNNEL_TRY(const ProductInput in, normed(s.norm, s.weights));
+  if (in.kind != kInputPlain) {  // as rows of their own, even of one token
+    const RowsArgs args{.in_ = in.args, .out_stride = b_.inputs_stride, .count_at = count_at()};
+    std::vector<std::uint32_t> constants{1};
+    const std::vector<std::uint32_t> input = input_constants(in);
+    constants.insert(constants.end(), input.begin(), input.end());
+    RUNNEL_CHECK_OK(dispatch("rows", constants,
+                             {in.rows, m_.weights->vectors(), b_.inputs, b_.whole_pass()}, args,
+                             {rows(), 1, 1}));
+  }
   const auto columns = static_cast<std::uint32_t>(m_.config.hidden_size);
   ShiftArgs args{.stride = b_.inputs_stride,
                  .columns = columns,
@@ -68,16 +78,6 @@ Status PassBuilder::shift(const PassLayer& l, const Shift& s) {
                  .items_at = b_.layout.items,
                  .kind = 0,
                  .mix_column = 0};
-  RUNNEL_TRY(const ProductInput in, normed(s.norm, s.weights));
-  if (in.kind != kInputPlain) {  // as rows of their own, even of one token
-    const RowsArgs copy{.in_ = in.args, .out_stride = b_.inputs_stride, .count_at = count_at()};
-    std::vector<std::uint32_t> constants{1};
-    const std::vector<std::uint32_t> input = input_constants(in);
-    constants.insert(constants.end(), input.begin(), input.end());
-    RUNNEL_CHECK_OK(dispatch("rows", constants,
-                             {in.rows, m_.weights->vectors(), b_.inputs, b_.whole_pass()}, copy,
-                             {rows(), 1, 1}));
-  }
   return for_banks(l.index(), [&](std::uint32_t bank, const Range& state, bool after_all) {
     args.bank = bank;
     return dispatch("token_shift.mix", {},
