@@ -103,9 +103,11 @@ struct Q8_0 {
         scales(as_halves(tile + static_cast<size_t>(m.cols) * 16) + sub * kLanes),
         ahead(512, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void next(Weights& w) {
+  RUNNEL_INLINE void prefetch_ahead() const {
     prefetch<W, 8>(codes, ahead.at);
     prefetch<W, 1>(scales, tile_bytes);
+  }
+  RUNNEL_INLINE void next(Weights& w) {
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
     w.scale = load_f16(scales);
     codes += 512;
@@ -153,9 +155,11 @@ struct Q4_0 {
         scales(as_halves(tile + static_cast<size_t>(m.cols) * 8) + sub * kLanes),
         ahead(256, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void next(Weights& w) {
+  RUNNEL_INLINE void prefetch_ahead() const {
     prefetch<W, 4>(codes, ahead.at);
     prefetch<W, 1>(scales, tile_bytes);
+  }
+  RUNNEL_INLINE void next(Weights& w) {
     load_nibbles(codes, w);
     w.scale = load_f16(scales);
     codes += 256;
@@ -183,9 +187,11 @@ struct Q4_1 {
         scales(as_halves(tile + static_cast<size_t>(m.cols) * 8) + sub * kLanes),
         ahead(256, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void next(Weights& w) {
+  RUNNEL_INLINE void prefetch_ahead() const {
     prefetch<W, 4>(codes, ahead.at);
     prefetch<W, 1>(scales, tile_bytes);
+  }
+  RUNNEL_INLINE void next(Weights& w) {
     load_nibbles(codes, w);
     w.scale = load_f16(scales);
     w.other = load_f16(scales + kTileRows);
@@ -218,10 +224,12 @@ struct Q5_0 {
         ahead(256, m.cols, m.tile_bytes),
         bits_ahead(64, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void next(Weights& w) {
+  RUNNEL_INLINE void prefetch_ahead() const {
     prefetch<W, 4>(codes, ahead.at);
     prefetch<W, 1>(bits, bits_ahead.at);
     prefetch<W, 1>(scales, tile_bytes);
+  }
+  RUNNEL_INLINE void next(Weights& w) {
     load_nibbles(codes, w);
     add_fifth_bits(bits, w);
     w.scale = load_f16(scales);
@@ -265,14 +273,18 @@ struct ScaleMin {
         ahead(256, m.cols, m.tile_bytes),
         bits_ahead(64, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  RUNNEL_INLINE void prefetch_ahead() const {
+    if constexpr (kFive) prefetch<W, 1>(bits, bits_ahead.at);
+    if ((group & 1) != 0) return;
+    prefetch<W, 8>(codes, ahead.at);
+    prefetch<W, 1>(group == 6 ? reinterpret_cast<const uint8_t*>(d) : scales + 32 * group,
+                   tile_bytes);
+  }
   RUNNEL_INLINE void next(Weights& w) {
     if (group == 0) unpack();
     w.scale = scale[group];
     w.other = minus_minimum[group];
     if ((group & 1) == 0) {
-      prefetch<W, 8>(codes, ahead.at);
-      prefetch<W, 1>(group == 6 ? reinterpret_cast<const uint8_t*>(d) : scales + 32 * group,
-                     tile_bytes);
       unroll<8>([&](auto s)
                     RUNNEL_INLINE_LAMBDA { w.w[s] = low_half(load_bytes(codes + 64 * s)); });
     } else {
@@ -281,7 +293,6 @@ struct ScaleMin {
       codes += 512;
     }
     if constexpr (kFive) {
-      prefetch<W, 1>(bits, bits_ahead.at);
       add_fifth_bits(bits, w);
       bits += 64;
     }
@@ -347,8 +358,12 @@ struct Q6_K {
         low_ahead(256, m.cols, m.tile_bytes),
         high_ahead(128, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void next(Weights& w) {
+  RUNNEL_INLINE void prefetch_ahead() const {
     prefetch<W, 1>(scales, tile_bytes);
+    if ((group & 2) == 0) prefetch<W, 8>(low + (group & 1) * 512, low_ahead.at);
+    if ((group & 3) == 0) prefetch<W, 8>(high, high_ahead.at);
+  }
+  RUNNEL_INLINE void next(Weights& w) {
     const F by = load_f16(d);
     w.scale = mul(load_i8(scales), by);
     w.other = mul(load_i8(scales + kTileRows), by);
@@ -378,10 +393,6 @@ struct Q6_K {
   template <int kGroup>
   RUNNEL_INLINE void codes(Weights& w) {
     const uint8_t* part = low + (kGroup % 2) * 512;
-    if constexpr (kGroup < 2) prefetch<W, 8>(part, low_ahead.at);
-    if constexpr (kGroup == 0) {
-      prefetch<W, 8>(high, high_ahead.at);
-    }
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
       const B both = load_bytes(part + 64 * s);
       w.w[s] = either(kGroup < 2 ? low_half(both) : high_half(both),
@@ -416,9 +427,11 @@ struct Wide {
                sub * kLanes),
         ahead(512, m.cols, m.tile_bytes),
         tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void next(Weights& w) {
+  RUNNEL_INLINE void prefetch_ahead() const {
     prefetch<W, 8>(codes, ahead.at);
     prefetch<W, 4>(scales, tile_bytes);
+  }
+  RUNNEL_INLINE void next(Weights& w) {
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
     w.scale = load(scales);
     w.offset[0] = load(scales + kTileRows);
@@ -502,42 +515,53 @@ template <int kMax, int K>
 void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
                 const int8_t* const (&a)[K]);
 
-/// Both halves of a tile's rows of few tokens, on registers of half a tile: an input is broadcast once for both, and a
-/// line of codes is read once. Accumulators lie in the first cache. Not Q6_K and the wide layout.
+/// add_group() and finish() of both halves; an input is broadcast once for both.
+template <int W, template <int> class Format>
+RUNNEL_INLINE void add_halves(const Weights (&w)[2], const Group<W>& a, F (&acc)[2][W]) {
+  if constexpr (requires { Format<W>::kMax; }) {
+    I c[2 * W];
+    const int8_t* q[W];
+    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
+      c[2 * t] = c[2 * t + 1] = Format<W>::start(a, t);
+      q[t] = a.q[t];
+    });
+    dot_halves<Format<W>::kMax, W>(c, w[0].w, w[1].w, q);
+    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
+      F& sum = acc[j % 2][j / 2];
+      sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), w[j % 2].scale, sum);
+      sum = Format<W>::finish(sum, w[j % 2].other, a, j / 2);
+    });
+  } else {
+    Format<W>::add(w[0], a, acc[0]);
+    Format<W>::add(w[1], a, acc[1]);
+  }
+}
+
+/// Both halves of a tile's rows of few tokens, on registers of half a tile: a line of codes is read once, and memory is
+/// read all the time, not only by the first of two passes.
 template <int W, template <int> class Format>
 void both_halves(const MatmulArgs& m, int i) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
   Format<W> upper(tile, m, 0), lower(tile, m, 1);
-  alignas(64) float acc[2 * W][kLanes] = {};
+  F acc[2][W];
+  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[j % 2][j / 2] = splat(0); });
   const int groups = m.cols / 32;
   int g = 0;
   for (int left = kGroupsAhead; left >= 0; left -= kGroupsAhead) {
     for (; g < groups - left; ++g) {
       Weights w[2];
+      upper.prefetch_ahead();
       upper.next(w[0]);
       lower.next(w[1]);
-      const Group<W>& a = acts[g];
-      I c[2 * W];
-      const int8_t* q[W];
-      unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
-        c[2 * t] = c[2 * t + 1] = Format<W>::start(a, t);
-        q[t] = a.q[t];
-      });
-      dot_halves<Format<W>::kMax, W>(c, w[0].w, w[1].w, q);
-      unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
-        const Weights& by = w[j % 2];
-        const F sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), by.scale, load(acc[j]));
-        store(acc[j], Format<W>::finish(sum, by.other, a, j / 2));
-      });
+      add_halves<W, Format>(w, acts[g], acc);
     }
     upper.turn();
-    lower.turn();
   }
   float* const out = m.out + i * kTileRows;
   unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
     float* const at = out + j % 2 * kLanes + j / 2 * static_cast<ptrdiff_t>(m.out_stride);
-    const F sum = load(acc[j]);
+    const F sum = acc[j % 2][j / 2];
     store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
   });
 }
@@ -550,7 +574,7 @@ void quantised_matmul(const MatmulArgs& m) {
   if constexpr (kTwoTiles && W == kWide && requires { Format<W>::kMax; }) {
     for (; i + 2 <= m.n_tiles; i += 2) two_tiles<W, Format>(m, i);
   }
-  if constexpr (kBothHalves && W == kWide && requires { Format<W>::kMax; }) {
+  if constexpr (kBothHalves && (W == 1 || (W == kWide && requires { Format<W>::kMax; }))) {
     for (; i < m.n_tiles; ++i) both_halves<W, Format>(m, i);
   }
   for (; i < m.n_tiles; ++i) {
@@ -563,6 +587,7 @@ void quantised_matmul(const MatmulArgs& m) {
       for (int left = kGroupsAhead; left >= 0; left -= kGroupsAhead) {
         for (; g < groups - left; ++g) {
           Weights w;
+          cursor.prefetch_ahead();
           cursor.next(w);
           Format<W>::add(w, acts[g], acc);
         }
@@ -591,26 +616,27 @@ struct Bf16Rows {
   static F at(const uint8_t* p) { return load_bf16(as_halves(p)); }
 };
 
-/// N tiles at once, so that for few tokens there are N W chains of additions to overlap.
-template <int W, int N, class Rows>
+/// N tiles at once, so that for few tokens there are chains of additions to overlap, and P parts of their rows, each of
+/// a register's lanes.
+template <int W, int N, int P, class Rows>
 RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
   const auto* a = reinterpret_cast<const float*>(m.acts);
   constexpr size_t kStep = kTileRows * Rows::kBytes;
-  for (int part = 0; part < kTileRows / kLanes; ++part) {
+  for (int part = 0; part < kTileRows / kLanes; part += P) {
     const uint8_t* w =
         m.tiles + static_cast<size_t>(first) * m.tile_bytes + part * kLanes * Rows::kBytes;
-    F acc[N * W];
-    unroll<N * W>([&](auto i) RUNNEL_INLINE_LAMBDA { acc[i] = splat(0); });
+    F acc[N * P * W];
+    unroll<N * P * W>([&](auto i) RUNNEL_INLINE_LAMBDA { acc[i] = splat(0); });
     for (int c = 0; c < m.cols; ++c, w += kStep) {
-      unroll<N>([&](auto n) RUNNEL_INLINE_LAMBDA {
-        const F row = Rows::at(w + n * m.tile_bytes);
+      unroll<N * P>([&](auto n) RUNNEL_INLINE_LAMBDA {
+        const F row = Rows::at(w + n / P * m.tile_bytes + n % P * kLanes * Rows::kBytes);
         unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
           acc[n * W + t] = fma(row, splat(a[c * W + t]), acc[n * W + t]);
         });
       });
     }
-    unroll<N>([&](auto n) RUNNEL_INLINE_LAMBDA {
-      float* out = m.out + (first + n) * kTileRows + part * kLanes;
+    unroll<N * P>([&](auto n) RUNNEL_INLINE_LAMBDA {
+      float* out = m.out + (first + n / P) * kTileRows + (part + n % P) * kLanes;
       unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
         float* at = out + t * m.out_stride;
         store(at, m.accumulate != 0 ? add(load(at), acc[n * W + t]) : acc[n * W + t]);
@@ -621,12 +647,13 @@ RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
 
 template <int W, class Rows>
 void float_matmul(const MatmulArgs& m) {
+  constexpr int kParts = kBothHalves && W == 1 ? 2 : 1;
   int i = 0;
   if constexpr (W <= 4) {
     constexpr int kAtOnce = W == 1 ? 4 : 2;
-    for (; i + kAtOnce <= m.n_tiles; i += kAtOnce) float_tiles<W, kAtOnce, Rows>(m, i);
+    for (; i + kAtOnce <= m.n_tiles; i += kAtOnce) float_tiles<W, kAtOnce, kParts, Rows>(m, i);
   }
-  for (; i < m.n_tiles; ++i) float_tiles<W, 1, Rows>(m, i);
+  for (; i < m.n_tiles; ++i) float_tiles<W, 1, kParts, Rows>(m, i);
 }
 
 }  // namespace

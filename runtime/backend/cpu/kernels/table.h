@@ -28,12 +28,13 @@ double int8_peak(int rounds, int32_t* sink) {
     codes[i] = 7;
     values[i] = i % 2 == 0 ? 100 : -100;  // every step adds 0: no sum leaves 32 bits
   }
-  const B w = load_bytes(codes);
+  B w = load_bytes(codes);
   const auto a = four(values);
   I acc[kChains];
   unroll<kChains>([&](auto i) RUNNEL_INLINE_LAMBDA { acc[i] = splat_int(i); });
   for (int r = 0; r < rounds; ++r) {
     unroll<kChains>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      asm volatile("" : "+" RUNNEL_REGISTER(w));  // each product is made anew
       acc[i] = dot_step<15>(acc[i], w, a);
       asm volatile("" : "+" RUNNEL_REGISTER(acc[i]));  // keeps the loop from being summed up
     });
