@@ -34,7 +34,7 @@ constexpr unsigned kFive =
 constexpr unsigned kFiveSuper =
     kTypeBit<BlockType::q5_k> | kTypeBit<BlockType::q6_k> | kTypeBit<BlockType::f16>;
 constexpr unsigned kAll = kFour | kSuper | kPlain | kTypeBit<BlockType::f32>;
-constexpr unsigned kEvery = kAll | kFive | kFiveSuper;
+constexpr unsigned kEvery = kAll | kFive | kFiveSuper | kTypeBit<BlockType::wide>;
 template <unsigned kTypes, int kItems, int kWide = 0, int kInner = 0, int kHead = 0,
           bool kBiased = false>
 constexpr Choice kChoice = {kTypes,
@@ -71,7 +71,7 @@ Kernel choose(const Decode& p) {
     if (const Kernel kernel = even_kernel(p); kernel != nullptr) return kernel;
   }
   unsigned types = 0;
-  for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
+  for (int i = 0; i < p.num_shapes; ++i) types |= type_bit(p.shapes[i].type);
   for (const Choice& c : kChoices) {
     if ((types & ~c.types) != 0 || c.biased != (p.biased != 0)) continue;
     if (p.warp_slots != 0 ? c.items != 0 : c.items == 0 || p.items > c.items) continue;

@@ -53,6 +53,11 @@ struct alignas(16) DecodeShape {
   std::int32_t chunks = 0;       // plain types: 16-byte pieces of a row
 };
 
+/// The bit of a type among 32: that of its number, which the wide layout alone has beyond them.
+constexpr unsigned type_bit(BlockType type) {
+  return 1U << (type == BlockType::wide ? 31U : static_cast<unsigned>(type));
+}
+
 struct DecodeMatrix {
   const void* data = nullptr;
   const void* scales = nullptr;

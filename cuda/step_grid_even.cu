@@ -30,6 +30,7 @@ const Choice kChoices[] = {
     kChoice<0, BlockType::q5_0, BlockType::q8_0>,
     kChoice<0, BlockType::q5_k, BlockType::q6_k>,
     kChoice<0, BlockType::q8_0>,
+    kChoice<0, BlockType::wide, BlockType::q6_k>,
     kChoice<0, BlockType::bf16>,
     kChoice<1, BlockType::q4_0, BlockType::q8_0>,
     kChoice<2, BlockType::q4_0, BlockType::q8_0>,
@@ -39,7 +40,7 @@ const Choice kChoices[] = {
 
 DecodeFunction even_kernel(const Decode& p) {
   unsigned types = 0;
-  for (int i = 0; i < p.num_shapes; ++i) types |= 1U << (unsigned(p.shapes[i].type) & 31U);
+  for (int i = 0; i < p.num_shapes; ++i) types |= type_bit(p.shapes[i].type);
   for (const Choice& c : kChoices) {
     if (c.shape + 1 == p.even && c.type == p.shapes[0].type && (types & ~c.types) == 0)
       return c.kernel;

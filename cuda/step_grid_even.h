@@ -69,7 +69,7 @@ struct EvenPlan {
 constexpr EvenPlan even_plan(EvenShape s, BlockType type, int kind) {
   if (type == BlockType::f16) return even_columns(s, kind) == 256 ? EvenPlan{1, 2} : EvenPlan{1, 4};
   if (type == BlockType::bf16) return kind == 3 ? EvenPlan{4, 2} : EvenPlan{8, 4};
-  if (type == BlockType::q8_0)
+  if (type == BlockType::q8_0 || type == BlockType::wide)
     return kind == 1 ? EvenPlan{2, 2} : kind == 3 ? EvenPlan{2, 1} : EvenPlan{4, 2};
   if (s.splits > 0) {  // few rows each
     const int few = even_columns(s, 0) == 256 ? 2 : 1;

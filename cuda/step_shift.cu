@@ -15,10 +15,11 @@ __global__ void __launch_bounds__(kShiftThreads, 1)
 #endif
 }
 
-constexpr unsigned kAll =
-    kTypeBit<BlockType::q4_0> | kTypeBit<BlockType::q8_0> | kTypeBit<BlockType::q4_k> |
-    kTypeBit<BlockType::q5_0> | kTypeBit<BlockType::q5_k> | kTypeBit<BlockType::q6_k> |
-    kTypeBit<BlockType::bf16> | kTypeBit<BlockType::f16> | kTypeBit<BlockType::f32>;
+constexpr unsigned kAll = kTypeBit<BlockType::q4_0> | kTypeBit<BlockType::q8_0> |
+                          kTypeBit<BlockType::q4_k> | kTypeBit<BlockType::q5_0> |
+                          kTypeBit<BlockType::q5_k> | kTypeBit<BlockType::q6_k> |
+                          kTypeBit<BlockType::wide> | kTypeBit<BlockType::bf16> |
+                          kTypeBit<BlockType::f16> | kTypeBit<BlockType::f32>;
 using Kernel = void (*)(ShiftStep);
 constexpr Kernel kKernels[] = {shift_kernel<kAll, 1>, shift_kernel<kAll, 2>};
 

@@ -8,6 +8,7 @@
 
 #include "quant/quantise.h"
 #include "tests/support/random.h"
+#include "tests/support/random_blocks.h"
 
 namespace runnel::bench {
 namespace {
@@ -24,8 +25,16 @@ class RandomTensors {
                                                       1.0F / std::sqrt(static_cast<float>(cols)));
     const std::size_t row = quant::row_bytes(type, cols);
     std::vector<std::byte> bytes(static_cast<std::size_t>(rows) * row);
-    static_cast<void>(quant::quantize_rows(
-        type, values, cols, std::span(bytes).first(static_cast<std::size_t>(drawn) * row)));
+    const std::span<std::byte> first =
+        std::span(bytes).first(static_cast<std::size_t>(drawn) * row);
+    if (quant::is_written(quant::format_of(type))) {
+      static_cast<void>(quant::quantize_rows(type, values, cols, first));
+    } else {
+      const std::vector<std::byte> blocks = quant::scaled_blocks(
+          type, first.size() / static_cast<std::size_t>(quant::format_of(type).block_bytes),
+          ++seed_, 1.0F / std::sqrt(static_cast<float>(cols)));
+      std::copy(blocks.begin(), blocks.end(), first.begin());
+    }
     for (std::int64_t r = drawn; r < rows; ++r) {
       std::memcpy(bytes.data() + static_cast<std::size_t>(r) * row,
                   bytes.data() + static_cast<std::size_t>(r % drawn) * row, row);
@@ -52,6 +61,7 @@ class RandomTensors {
   }
 
   test::Random random_{2026};
+  std::uint64_t seed_ = 2026;
 };
 
 SlotWeights slot_weights(RandomTensors& m, const LayerSpec& l, std::int64_t d, BlockType linear,
@@ -187,12 +197,12 @@ BenchModel model_135m() {
 }
 
 BenchModel model_1380m(BlockType type, bool stored) {
-  BlockType gates = type, table = type;
-  if (stored && type != BlockType::bf16) gates = BlockType::f16;
-  if (stored && (type == BlockType::q4_0 || type == BlockType::q4_1 || type == BlockType::q5_0))
-    table = BlockType::q8_0;
-  if (stored && (type == BlockType::q4_k || type == BlockType::q5_k)) table = BlockType::q6_k;
-  return build(config_1380m(), type, gates, table, false, false);
+  if (!stored || type == BlockType::bf16)
+    return build(config_1380m(), type, type, type, false, false);
+  const bool eight = type == BlockType::q4_0 || type == BlockType::q4_1 ||
+                     type == BlockType::q5_0 || type == BlockType::q8_0;
+  const BlockType table = eight ? BlockType::q8_0 : BlockType::q6_k;
+  return build(config_1380m(), type, BlockType::f16, table, false, false);
 }
 
 BenchModel model_named(const std::string& name) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decode kernel on a GPU: checked against the graph of kernels, timed with several layouts, and
 // where its time goes. Usage: runnel_cuda_decode_bench MODEL [quick | TUNING…], MODEL: 135m 500m 1500m, or of
-// 1.38 B: q4_0 q4_1 q4_k q5_0 q5_k q8_0 bf16, or as in q4_0-stored, TUNING: as in even=0 or poll=2,copies=1; without one, many. cluster=0 and even=0
+// 1.38 B: q4_0 q4_1 q4_k q5_0 q5_k q5_1 q2_k iq4_xs q8_0 bf16, or as in q4_0-stored, TUNING: as in even=0 or poll=2,copies=1; without one, many. cluster=0 and even=0
 // leave rows of the ladder out.
 #include <algorithm>
 #include <chrono>

@@ -157,6 +157,7 @@ struct Emulated {
     with.template operator()<BlockType::q5_0>();
     with.template operator()<BlockType::q5_k>();
     with.template operator()<BlockType::q8_0>();
+    with.template operator()<BlockType::wide>();
     with.template operator()<BlockType::bf16>();
   }
 
@@ -216,7 +217,7 @@ std::vector<Case> cases() {
   std::vector<Case> all;
   for (BlockType t :
        {BlockType::f32, BlockType::f16, BlockType::bf16, BlockType::q8_0, BlockType::q4_0,
-        BlockType::q4_k, BlockType::q5_0, BlockType::q5_k, BlockType::q6_k}) {
+        BlockType::q4_k, BlockType::q5_0, BlockType::q5_k, BlockType::q6_k, BlockType::q5_1}) {
     const bool plain = !quant::is_block_type(t);
     all.push_back({quant::format_of(t).name.data(),
                    wide(2),
@@ -280,7 +281,7 @@ std::vector<Case> cases() {
   set_widths(c, 256, 768);
   set_memory(c, 16);
   for (BlockType t : {BlockType::q4_0, BlockType::q8_0, BlockType::q4_k, BlockType::q5_0,
-                      BlockType::q5_k, BlockType::q6_k, BlockType::bf16}) {
+                      BlockType::q5_k, BlockType::q6_k, BlockType::q5_1, BlockType::bf16}) {
     const BlockType small = t == BlockType::bf16 ? t : BlockType::f16;
     set_layers(c, t == BlockType::q4_k || t == BlockType::q5_k
                       ? 1
@@ -318,6 +319,8 @@ std::vector<Case> cases() {
   even("even_", BlockType::q4_1, BlockType::f16, BlockType::q4_1);  // by the products of q4_k
   even("even_", BlockType::q5_0, BlockType::f16, BlockType::q8_0);
   even("even_", BlockType::bf16, BlockType::bf16, BlockType::bf16);
+  even("even_", BlockType::q5_1, BlockType::f16, BlockType::q5_1);  // in the wide layout
+  even("even_gates_as_all_", BlockType::iq4_xs, BlockType::iq4_xs, BlockType::q6_k);
   set_layers(c, 1);  // as above
   even("even_", BlockType::q4_k, BlockType::f16, BlockType::q6_k);
   even("even_", BlockType::q5_k, BlockType::f16, BlockType::q6_k);

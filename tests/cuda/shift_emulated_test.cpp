@@ -133,6 +133,7 @@ std::vector<Case> cases() {
       {"long_vocabulary", BlockType::q8_0, 64, 128, 1, 2, true, 4096},
       {"q4_k", BlockType::q4_k, 256, 512, 8, 1},
       {"q6_k", BlockType::q6_k, 256, 512, 8, 1},
+      {"wide", BlockType::q5_1, 256, 512, 8},
   };
   return all;
 }

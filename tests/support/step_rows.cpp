@@ -153,6 +153,12 @@ const std::vector<StepRowModel>& step_row_models() {
              c, {.linear = BlockType::q5_k, .table = BlockType::q6_k, .small = BlockType::f16},
              117);
        }},
+      {"the wide layout",
+       [] {
+         return make_random_model(
+             with_heads(256, 256, 4, 2),
+             {.linear = BlockType::q5_1, .table = BlockType::q5_1, .small = BlockType::f16}, 118);
+       }},
       {"16 bits",
        [] {
          return make_random_model(

@@ -168,6 +168,31 @@ struct Streamed<BlockType::q6_k> {
   }
 };
 
+/// Half a block of 32 by half: a lane's codes lie 512 bytes apart, and its two scales and offsets in 16 bytes.
+template <>
+struct Streamed<BlockType::wide> {
+  static constexpr bool kBlocks = true;
+  static constexpr int kStepBytes = 1024, kScaleBytes = 512, kHighBytes = 0;
+  using Input = RoundedInput;
+  struct Weights {
+    uint4 u, v;
+    float4 s;  // scale and offset of u, of v
+  };
+  static __device__ __forceinline__ Weights load(const StagePiece& p) {
+    const uint4* q = reinterpret_cast<const uint4*>(p.data);
+    return {q[0], q[32], *reinterpret_cast<const float4*>(p.scales)};
+  }
+  static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
+    const int a = dot16(make_int4(int(w.u.x), int(w.u.y), int(w.u.z), int(w.u.w)), x.low, 0);
+    const int b = dot16(make_int4(int(w.v.x), int(w.v.y), int(w.v.z), int(w.v.w)), x.high, 0);
+    float sum = w.s.y * static_cast<float>(sum_low(x.sums));
+    sum = fmaf(w.s.w, static_cast<float>(sum_high(x.sums)), sum);
+    sum = fmaf(w.s.x, static_cast<float>(a), sum);
+    sum = fmaf(w.s.z, static_cast<float>(b), sum);
+    return fmaf(x.scale, sum, acc);
+  }
+};
+
 /// Plain types: a lane that has no piece of the last step multiplies some weights with zeros.
 struct PlainWeights {
   uint4 w;

@@ -37,7 +37,7 @@ __device__ __forceinline__ T opaque(T v) {
 
 /// The weight types that a kernel multiplies, as bits; one for each type would be many registers.
 template <BlockType kType>
-constexpr unsigned kTypeBit = 1U << (unsigned(kType) & 31U);
+constexpr unsigned kTypeBit = type_bit(kType);
 
 /// visit.operator()<T>() for the type T of kTypes that `type` is.
 template <unsigned kTypes, class Visit>
@@ -53,6 +53,7 @@ __device__ __forceinline__ void for_type(BlockType type, const Visit& visit) {
   with.template operator()<BlockType::q5_0>();
   with.template operator()<BlockType::q5_k>();
   with.template operator()<BlockType::q6_k>();
+  with.template operator()<BlockType::wide>();
   with.template operator()<BlockType::bf16>();
   with.template operator()<BlockType::f16>();
   with.template operator()<BlockType::f32>();

@@ -271,7 +271,7 @@ template <unsigned kTypes, int kColumns>
 __device__ __forceinline__ void multiply(Ring& ring, int phase, int kind, int tid, Job job) {
 #pragma unroll 1
   for (int i = 1; job.shape >= 0; ++i) {
-    const BlockType type = static_cast<BlockType>(job.places.w & 255);
+    const BlockType type = static_cast<BlockType>(job.places.w);
     for_type<kTypes>(
         type, [&]<BlockType kType>() { multiply_matrix<kType, kColumns>(ring, phase, tid, job); });
     if (kind != 0 || i == kDecodeInputs) break;

@@ -219,15 +219,16 @@ class GridLayout {
     if (std::string why = refuse_slots(e); !why.empty()) return why;
     const BlockType type = p_.shapes[out_.layers[0].matrices[kDecodeInputs].shape].type;
     if (type != BlockType::q4_0 && (e.splits > 0 || !has_even_products(type)))
-      return e.splits > 0
-                 ? "products of another type than Q4_0"
-                 : "products of another type than Q4_0, Q4_1, Q4_K, Q5_0, Q5_K, Q8_0 and BF16";
+      return e.splits > 0 ? "products of another type than Q4_0"
+                          : "products of another type than Q4_0, Q4_1, Q4_K, Q5_0, Q5_K, Q8_0, "
+                            "wide and BF16";
     for (const DecodeLayer& w : std::span(out_.layers).first(w_.layers.size())) {
       if (!is_even(e, w, type)) return "rows or types that do not divide evenly over blocks";
     }
     const BlockType head = w_.head.type;
     const bool small = type == BlockType::q4_0 || type == BlockType::q5_0,
-               super = type == BlockType::q4_k || type == BlockType::q5_k;
+               super =
+                   type == BlockType::q4_k || type == BlockType::q5_k || type == BlockType::wide;
     const bool with_head = head == type || (small && head == BlockType::q8_0) ||
                            (super && head == BlockType::q6_k) ||
                            (type == BlockType::q4_k && head == BlockType::q8_0);
@@ -236,7 +237,8 @@ class GridLayout {
 
   static bool has_even_products(BlockType type) {
     return type == BlockType::q4_0 || type == BlockType::q4_k || type == BlockType::q5_0 ||
-           type == BlockType::q5_k || type == BlockType::q8_0 || type == BlockType::bf16;
+           type == BlockType::q5_k || type == BlockType::q8_0 || type == BlockType::wide ||
+           type == BlockType::bf16;
   }
 
   std::string refuse_slots(const EvenShape& e) const {
@@ -288,8 +290,11 @@ class GridLayout {
     if (p_.even != 0) {
       // An answer takes that long at least, and questions keep it off.
       constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
+      constexpr std::uint32_t kWithBytes[kDecodePauses] = {1200, 4000, 1200, 1500, 2500};
       constexpr std::uint32_t kWithSplits[kDecodePauses] = {1200, 4900, 1200, 1500, 900};
-      const auto& chosen = p_.warp_slots != 0 ? kPauses : kWithSplits;
+      const auto& chosen = p_.warp_slots == 0                  ? kWithSplits
+                           : bound_by_bytes(p_.shapes[0].type) ? kWithBytes
+                                                               : kPauses;
       for (int i = 0; i < kDecodePauses; ++i)
         p_.pauses[i] =
             tuning_.pauses[i] < 0 ? chosen[i] : static_cast<std::uint32_t>(tuning_.pauses[i]);

@@ -154,10 +154,10 @@ class SharedLayout {
     const int at = p_.shared.ring;
     // A multiprocessor's 256 KB serve L1 too, which gets 60 KB beside 196 and 28 beside more; the
     // kernel's few spilled registers and all blocks' questions need some of it.
-    // Even kernels spill nothing. Where memory bounds them, 32 KB more give 2 % (plain types) or 4 % (a ring below 96 KB).
+    // Even kernels spill nothing. Where memory bounds them, 32 KB more give 2 to 3 % (plain types, wide) or 4 % (a ring below 96 KB).
     constexpr int kWithL1 = 195 * 1024, kSmallRing = 96 * 1024;
     const bool all =
-        p_.even != 0 && (!quant::is_block_type(p_.shapes[0].type) || kWithL1 - at < kSmallRing);
+        p_.even != 0 && (bound_by_bytes(p_.shapes[0].type) || kWithL1 - at < kSmallRing);
     int ring = (all ? limits_.shared_bytes : std::min(limits_.shared_bytes, kWithL1)) - at;
     if (tuning_.ring_kb > 0) ring = std::min(limits_.shared_bytes - at, tuning_.ring_kb * 1024);
     p_.ring_bytes = ring / 128 * 128;

@@ -10,27 +10,6 @@ std::vector<DeviceProjection> shapes_of(const std::vector<TensorGroup>& groups) 
   return all;
 }
 
-/// Whether cuda/device/step/ has products of a type. Models of other types are computed by the ops.
-bool has_step_products(BlockType type) {
-  return !quant::is_block_type(type) || type == BlockType::q4_0 || type == BlockType::q8_0 ||
-         type == BlockType::q4_k || type == BlockType::q5_0 || type == BlockType::q5_k ||
-         type == BlockType::q6_k;
-}
-
-std::string refuse_types(const DeviceTensors& tensors) {
-  std::vector<const Matrix*> all{&tensors.embeddings, &tensors.head};
-  for (const DeviceLayer& layer : tensors.layers) {
-    for (const DeviceProjection& p : layer.projections) all.push_back(&p.matrix);
-    for (const DeviceProjection& p : layer.gate_up) all.push_back(&p.matrix);
-    all.push_back(&layer.o_proj);
-    all.push_back(&layer.down_proj);
-  }
-  for (const Matrix* m : all) {
-    if (std::string why = refuse_type(m->type); !why.empty()) return why;
-  }
-  return "";
-}
-
 Matrix shape_if_there(const WeightView& view) {
   return view.present() ? TensorGroup(view).shape() : Matrix();
 }
@@ -53,12 +32,6 @@ DeviceLayer shapes_of_shifted(const StepShiftLayer& layer) {
 
 }  // namespace
 
-std::string refuse_type(BlockType type) {
-  if (has_step_products(type)) return "";
-  return "weights of " + std::string(quant::format_of(type).name) +
-         ", expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or plain ones";
-}
-
 DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
   DecodeShape s{.type = m.type, .rows = m.rows, .whole_grid = whole_grid ? 1 : 0};
   if (!quant::is_block_type(m.type)) {
@@ -76,11 +49,12 @@ DecodeShape shape_of(const Matrix& m, bool pairs, bool whole_grid) {
   s.lane_shift = log2_floor(m.lanes);
   s.row_shift = 5 - s.lane_shift;
   s.steps = m.steps;
-  s.step_bytes = m.type == BlockType::q8_0 ? 1024 : 512;
+  const bool wide = m.type == BlockType::wide;
+  s.step_bytes = wide || m.type == BlockType::q8_0 ? 1024 : 512;
   s.tile_bytes = m.steps * s.step_bytes;
   const bool one_number =
       m.type == BlockType::q4_0 || m.type == BlockType::q5_0 || m.type == BlockType::q8_0;
-  s.scale_bytes = one_number ? 64 : 128;
+  s.scale_bytes = one_number ? 64 : wide ? 512 : 128;
   s.high_bytes = m.type == BlockType::q6_k                                ? 256
                  : m.type == BlockType::q5_0 || m.type == BlockType::q5_k ? 128
                                                                           : 0;
@@ -93,6 +67,10 @@ long long bytes_of_tile(const DecodeShape& s) {
 
 int share_of(const DecodeShape& s, int blocks) {
   return divide_up(s.tiles / s.unit, blocks) * s.unit;
+}
+
+bool bound_by_bytes(BlockType type) {
+  return !quant::is_block_type(type) || type == BlockType::wide;
 }
 
 bool input_once(const DecodeShape& s, int ways) {
@@ -121,7 +99,6 @@ DeviceTensors shapes_of(const StepModel& model) {
 
 std::string refuse_tensors(const StepModel& model, const DeviceTensors& tensors) {
   if (std::string why = refuse_step_model(model); !why.empty()) return why;
-  if (std::string why = refuse_types(tensors); !why.empty()) return why;
   const float eps = model.layer.norm.eps;
   if (model.layer.channel_norm.eps != eps || model.final_norm.eps != eps)
     return "norms of different epsilons";

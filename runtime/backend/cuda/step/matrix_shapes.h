@@ -20,14 +20,14 @@ long long bytes_of_tile(const DecodeShape& s);
 /// Most tiles of a block when `blocks` share the matrix.
 int share_of(const DecodeShape& s, int blocks);
 
+/// Whether bytes, not work, bound a kernel of a fixed shape with matrices of that type.
+bool bound_by_bytes(BlockType type);
+
 /// Whether a lane has the same part of the input for all tiles.
 bool input_once(const DecodeShape& s, int ways);
 
 /// The model's tensors as matrices without places.
 DeviceTensors shapes_of(const StepModel& model);
-
-/// Why cuda/device/step/ has no products of a matrix of that type, or "".
-std::string refuse_type(BlockType type);
 
 /// Why no one-token program computes such a model, or "".
 std::string refuse_tensors(const StepModel& model, const DeviceTensors& tensors);

@@ -158,7 +158,6 @@ class ShiftLayout {
 
   std::string take_matrix(ShiftMatrix& to, const Matrix& m, int column) {
     if (m.rows == 0) return "";  // the layer has none
-    if (std::string why = refuse_type(m.type); !why.empty()) return why;
     const DecodeShape s = shape_of(m, false, false);
     const ShiftShape shape{
         .type = m.type,
@@ -220,7 +219,6 @@ class ShiftLayout {
     ShiftLayer head;
     head.norm = w_.final_norm.weight, head.norm_bias = w_.final_norm.bias;
     std::string why = take_matrix(head.matrices[0], w_.head, 0);
-    if (why.empty()) why = refuse_type(w_.embeddings.type);
     out_.layers.push_back(head);
     return why;
   }
