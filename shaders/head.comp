@@ -1,6 +1,6 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
-// logits = W RMSNorm(x) of a token whose layers went in one dispatch (decode_step), its input rounded as there.
+// logits = W norm(x) of a token whose layers went in one dispatch (decode_step), its input rounded as there.
 //
 // Work split: TEAM lanes share a row, a subgroup has kLanes / TEAM rows side by side and a run of such groups. HELD items of
 // a lane are under way, the first before the input is there; every workgroup makes the input for itself.
@@ -29,6 +29,7 @@ layout(push_constant) uniform Push { HeadArgs a; };
 layout(constant_id = 2) const uint THREADS = 128;
 layout(constant_id = 3) const uint D = 32;
 layout(constant_id = 4) const uint TEAM = 1;
+layout(constant_id = 5) const uint CENTRED = 0;  // the norm is a LayerNorm
 
 const uint OTHER = 0;
 const uint kLanes = kSubgroup;
@@ -39,7 +40,58 @@ const uint kItems = D / kItemColumns;  // of a row
 const uint kEach = (kItems + TEAM - 1) / TEAM;
 const uint kSide = kLanes / TEAM;
 const uint kRounds = (D / 4 + THREADS - 1) / THREADS;
-shared float warp_squares[kWarps];
+shared float warp_sums[2][kWarps];
+
+/// Of all threads.
+float group_sum(float v, uint which) {
+  [[unroll]] for (uint i = kLanes / 2; i > 0; i /= 2) v += subgroupShuffleXor(v, i);
+  if (gl_SubgroupInvocationID == 0) warp_sums[which][gl_SubgroupID] = v;
+  barrier();
+  precise float all = 0.0;
+  [[unroll]] for (uint i = 0; i < kWarps; ++i) all += warp_sums[which][i];
+  return all;
+}
+
+/// Makes the input of a LayerNorm.
+void keep_centred() {
+  precise float sum = 0.0, squares = 0.0;
+  [[unroll]] for (uint round = 0; round < kRounds; ++round) {
+    const vec4 v = stream4.v[min(round * THREADS + THREAD, D / 4 - 1)];
+    if (round * THREADS + THREAD < D / 4) sum += (v.x + v.y) + (v.z + v.w);
+  }
+  const float mean = group_sum(sum, 0) / float(D);
+  [[unroll]] for (uint round = 0; round < kRounds; ++round) {
+    const vec4 v = stream4.v[min(round * THREADS + THREAD, D / 4 - 1)] - mean;
+    if (round * THREADS + THREAD < D / 4) {
+      [[unroll]] for (uint e = 0; e < 4; ++e) squares = fma(v[e], v[e], squares);
+    }
+  }
+  const float factor = 1.0 / sqrt(group_sum(squares, 1) / float(D) + a.eps);
+  [[unroll]] for (uint round = 0; round < kRounds; ++round) {
+    const uint at = round * THREADS + THREAD, own = min(at, D / 4 - 1);
+    const vec4 weight = a.norm_weight == kNone ? vec4(1.0) : vectors4.v[a.norm_weight / 4 + own];
+    const vec4 bias = a.norm_bias == kNone ? vec4(0.0) : vectors4.v[a.norm_bias / 4 + own];
+    const vec4 v = fma((stream4.v[own] - mean) * factor, weight, bias);
+    keep_vector(0, D, at, at < D / 4 ? v : vec4(0.0));
+  }
+  barrier();
+}
+
+/// Makes the input of an RMSNorm but for the factor, which it returns.
+float keep_scaled() {
+  precise float squares = 0.0;
+  [[unroll]] for (uint round = 0; round < kRounds; ++round) {
+    const uint at = round * THREADS + THREAD;
+    vec4 v = vec4(0.0);
+    if (at < D / 4) {
+      v = stream4.v[at];
+      [[unroll]] for (uint e = 0; e < 4; ++e) squares = fma(v[e], v[e], squares);
+      if (a.norm_weight != kNone) v *= vectors4.v[a.norm_weight / 4 + at];
+    }
+    keep_vector(0, D, at, v);
+  }
+  return inversesqrt(group_sum(squares, 0) / float(D) + a.eps);
+}
 
 #define HELD 8
 
@@ -103,23 +155,12 @@ void main() {
   }
   EACH_8(LOAD_HELD)
 
-  precise float squares = 0.0;
-  [[unroll]] for (uint round = 0; round < kRounds; ++round) {
-    const uint at = round * THREADS + THREAD;
-    vec4 v = vec4(0.0);
-    if (at < D / 4) {
-      v = stream4.v[at];
-      [[unroll]] for (uint e = 0; e < 4; ++e) squares = fma(v[e], v[e], squares);
-      if (a.norm_weight != kNone) v *= vectors4.v[a.norm_weight / 4 + at];
-    }
-    keep_vector(0, D, at, v);
+  float factor = 1.0;
+  if (CENTRED != 0) {
+    keep_centred();
+  } else {
+    factor = keep_scaled();
   }
-  [[unroll]] for (uint i = kLanes / 2; i > 0; i /= 2) squares += subgroupShuffleXor(squares, i);
-  if (lane == 0) warp_squares[warp] = squares;
-  barrier();
-  precise float mean = 0.0;
-  [[unroll]] for (uint i = 0; i < kWarps; ++i) mean += warp_squares[i];
-  const float factor = inversesqrt(mean / float(D) + a.eps);
 
   uint turn = 0;
   float sum = 0.0;

@@ -359,6 +359,7 @@ struct HeadArgs {
   MatrixPart w;
   uint first;        // load of row 0
   uint norm_weight;  // float offset into the vectors, or kNone
+  uint norm_bias;    // the same of a LayerNorm
   float eps;
   uint table_first;  // unit of token 0's embedding
   MatrixPart table;

@@ -178,6 +178,7 @@ Status PassBuilder::head_of_step(const StepHead& head) {
     const HeadArgs args{.w = part.rows,
                         .first = 0,
                         .norm_weight = m_.weights->final_norm.weight,
+                        .norm_bias = m_.weights->final_norm.bias,
                         .eps = m_.config.final_norm.eps,
                         .table_first = 0,
                         .table = {}};

@@ -5,7 +5,7 @@
 #include <array>
 
 #include "runtime/backend/vulkan/pass/pass_builder.h"
-#include "runtime/backend/vulkan/step/step_shape.h"
+#include "runtime/backend/vulkan/step/dispatch_parts.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
@@ -13,56 +13,7 @@ namespace {
 
 using quant::BlockType;
 
-/// Polls of a value that is not there before a workgroup times out: far more than a token's waiting. A poll takes some
-/// 0.5 us on a GPU, and a thread of a software driver may not run for a while.
-constexpr std::int32_t kPollLimit = 1 << 21, kSoftwarePollLimit = 1 << 30;
-
 std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
-/// A matrix as the shaders find it: loads counted from the beginning of the weights, planes moved so
-/// that they are indexed by the same number.
-std::array<std::uint32_t, kStepMatrixWords> entry_of(const DeviceMatrix& m) {
-  const DeviceMatrix::Part& part = m.parts.front();
-  const std::uint64_t first = part.range.offset / 16, word = part.range.offset / 4;
-  std::uint64_t scales = word + part.rows.scales, high = word + part.rows.high;
-  switch (m.type) {
-    case BlockType::q8_0:
-      scales -= first / 4;
-      break;
-    case BlockType::q4_0:
-      scales -= first / 2;
-      break;
-    case BlockType::q4_1:
-      scales -= first;
-      break;
-    case BlockType::q5_0:
-      scales -= first / 2, high -= first;
-      break;
-    case BlockType::q4_k:
-      scales -= first / 8 * 5;
-      break;
-    case BlockType::q5_k:
-      scales -= first / 8 * 5, high -= first;
-      break;
-    case BlockType::q6_k:
-      scales -= first / 8 * 5, high -= 2 * first;
-      break;
-    default:
-      break;
-  }
-  const auto word_of = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
-  return {word_of(first), word_of(static_cast<std::uint64_t>(m.rows)), word_of(scales),
-          word_of(high)};
-}
-
-MatrixPart part_of(const DeviceMatrix& m) {
-  const auto entry = entry_of(m);
-  return {.first_row = 0, .rows = entry[1], .scales = entry[2], .high = entry[3]};
-}
-
-std::string shader_of(const char* stem, BlockType type, bool dot) {
-  return stem + std::string(quant::format_of(type).name) + (dot ? ".dot" : "");
-}
 
 using TableEntry = std::array<std::uint32_t, kStepLayerWords>;
 
@@ -77,13 +28,13 @@ TableEntry layer_entry(const DeviceLayer& w) {
   words[kStepGates] = kNone;
   if (w.projections.size() == 2) {
     const DeviceMatrix& gates = w.projections.back().matrix;
-    words[kStepGates] = entry_of(gates)[0];
+    words[kStepGates] = matrix_entry(gates)[0];
     words[kStepGateType] = gates.type == BlockType::f16 ? kStepF16 : kStepBf16;
   }
   std::size_t at = kStepMatrices;
   for (const DeviceMatrix* m :
        {&w.projections.front().matrix, &w.o_proj, &w.gate_up.front(), &w.down_proj}) {
-    for (const std::uint32_t word : entry_of(*m)) words[at++] = word;
+    for (const std::uint32_t word : matrix_entry(*m)) words[at++] = word;
   }
   if (w.qkv_bias != kNone) words[kStepBiases] = w.qkv_bias;
   return words;
@@ -92,8 +43,8 @@ TableEntry layer_entry(const DeviceLayer& w) {
 TableEntry head_entry(const DeviceWeights& w) {
   TableEntry words{};
   words[kStepFinalNorm] = w.final_norm.weight;
-  std::ranges::copy(entry_of(w.head), &words[kStepHead]);
-  std::ranges::copy(entry_of(w.embeddings), &words[kStepTable]);
+  std::ranges::copy(matrix_entry(w.head), &words[kStepHead]);
+  std::ranges::copy(matrix_entry(w.embeddings), &words[kStepTable]);
   return words;
 }
 
@@ -111,26 +62,7 @@ bool in_one_block(const DeviceWeights& w) {
   });
 }
 
-std::optional<StepHead> head_of(const StepModel& m, const StepDevice& d, const DeviceWeights& w) {
-  const HeadShape shape = HeadShape::of(m, d);
-  if (!shape.fits) return std::nullopt;
-  const BlockType type = w.head.type;
-  StepHead head{.shader = shader_of("head.", type, shape.dot),
-                .constants = {1, shape.threads, u(m.hidden_size), shape.team},
-                .groups = shape.groups,
-                .draws = shape.draws};
-  if (!head.draws) return head;
-  head.weights = w.block_of(w.head);
-  head.draw_args = {.w = part_of(w.head),
-                    .first = entry_of(w.head)[0],
-                    .norm_weight = w.final_norm.weight,
-                    .eps = m.final_norm.eps,
-                    .table_first = entry_of(w.embeddings)[0] * (item_columns(type) / kUnit),
-                    .table = part_of(w.embeddings)};
-  return head;
-}
-
-/// What all three programs have.
+/// What the programs of slots have.
 Result<StepDispatch> common_of(Device& device, const StepModel& m, const DeviceWeights& w,
                                std::uint64_t exchanged_words) {
   if (!in_one_block(w)) {
@@ -141,7 +73,7 @@ Result<StepDispatch> common_of(Device& device, const StepModel& m, const DeviceW
   const LayerSpec& l = m.layer;
   StepDispatch step;
   step.weights = w.block_of(w.layers.front().o_proj);
-  step.head = head_of(m, d, w);
+  step.head = step_head(m, d, w);
   const auto [low, high] =
       d.addresses ? device.address_of(step.weights) : std::array<std::uint32_t, 2>{};
   step.args = {.pass = {},
@@ -149,9 +81,7 @@ Result<StepDispatch> common_of(Device& device, const StepModel& m, const DeviceW
                .layer_stride = 0,
                .layer_floats = static_cast<std::uint32_t>(m.state().floats()),
                .timed_out_at = static_cast<std::uint32_t>(exchanged_words),
-               .poll_limit = d.tuned_poll_limit > 0 ? d.tuned_poll_limit
-                             : d.software           ? kSoftwarePollLimit
-                                                    : kPollLimit,
+               .poll_limit = poll_limit_of(d),
                .scale = l.slots().scale,
                .gate_normalizer = l.slots().gate_normalizer,
                .gate_log_min = l.slots().gate_log_min,
@@ -211,18 +141,11 @@ struct NarrowConstants {
       layers, groups, gate_team, down_team, gate_type, copies, head_team, mixers;
 };
 
-template <class Constants>
-std::vector<std::uint32_t> list_of(const Constants& constants) {
-  std::vector<std::uint32_t> list(sizeof(Constants) / sizeof(std::uint32_t));
-  std::memcpy(list.data(), &constants, sizeof(Constants));
-  return list;
-}
-
 Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeights& w,
                            const StepShape& s, const char* stem) {
   RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
   const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  step.shader = shader_of(stem, s.type, s.dot) + (s.biases ? ".biases" : "");
+  step.shader = step_shader(stem, s.type, s.dot) + (s.biases ? ".biases" : "");
   step.constants = list_of(constants_of(m, d, s));
   step.groups = s.groups;
   step.threads = s.threads;

@@ -77,16 +77,14 @@ struct Team {
 
 /// The team that a multiprocessor is through with first: of all subgroups the instructions, of one its waits.
 /// @param pair  2 where rows belong together in pairs: gate and up
-Team team_of(const StepDevice& d, const StepShape& s, std::int64_t all_rows, std::int64_t columns,
-             std::uint32_t pair) {
+Team team_of(const StepDevice& d, BlockType type, std::uint32_t threads, const StageRows& stage) {
   constexpr std::uint32_t kSchedulers = 4, kItem = 40, kItemWait = 60, kPass = 180, kPassWait = 300,
                           kLoadWait = 1500;
-  const std::uint32_t lanes = d.subgroup, warps = s.threads / lanes;
-  const std::uint32_t rows = pair * divide_up(u(all_rows) / pair, s.groups);
-  const std::uint32_t items = u(columns) / item_columns(s.type);
+  const std::uint32_t lanes = d.subgroup, warps = threads / lanes, rows = stage.rows;
+  const std::uint32_t items = stage.columns / item_columns(type);
   Team best;
   std::uint32_t least = UINT32_MAX;
-  for (std::uint32_t team = lanes / pair; team >= std::min(4U, lanes / 2); team /= 2) {
+  for (std::uint32_t team = lanes / stage.pair; team >= std::min(4U, lanes / 2); team /= 2) {
     const std::uint32_t passes = divide_up(rows * team, lanes), each = divide_up(items, team);
     const std::uint32_t cost =
         std::max(passes * (each * kItem + kPass) / kSchedulers,
@@ -99,23 +97,16 @@ Team team_of(const StepDevice& d, const StepShape& s, std::int64_t all_rows, std
 
 void choose_teams(const StepModel& m, const StepDevice& d, StepShape& s) {
   const LayerSpec& l = m.layer;
-  const std::int64_t width = m.hidden_size;
-  const Team teams[] = {team_of(d, s, projected_rows(m), width, 1),
-                        team_of(d, s, width, l.o_channels(), 1),
-                        team_of(d, s, 2 * l.intermediate_size, width, 2),
-                        team_of(d, s, width, l.intermediate_size, 1)};
-  std::uint32_t most_items = 1, stage = 0;
-  for (const Team& team : teams) {
-    s.teams |= static_cast<std::uint32_t>(std::countr_zero(team.lanes)) << (8 * stage++);
-    most_items = std::max(most_items, team.items);
-  }
-  // 8 would not fit registers
-  const bool wide = block_columns(s.type) > 32;
-  const std::uint32_t wanted = d.tuned_items > 0 ? std::max(d.tuned_items, 2U)
-                               : d.software      ? 2
-                               : wide            ? kMostHeld / 2
-                                                 : kMostHeld;
-  s.held = std::min({std::bit_ceil(std::max(most_items, 2U)), std::bit_ceil(wanted), kMostHeld});
+  const auto rows_of = [&s](std::int64_t rows, std::uint32_t pair) {
+    return pair * divide_up(u(rows) / pair, s.groups);
+  };
+  const std::uint32_t width = u(m.hidden_size), inner = u(l.intermediate_size);
+  const StageTeams chosen = StageTeams::of(d, s.type, s.threads,
+                                           {{{rows_of(projected_rows(m), 1), width},
+                                             {rows_of(width, 1), u(l.o_channels())},
+                                             {rows_of(2 * inner, 2), width, 2},
+                                             {rows_of(width, 1), inner}}});
+  s.teams = chosen.teams, s.held = chosen.held;
 }
 
 /// How many workgroups share the slots of a kv head, and in what.
@@ -133,6 +124,25 @@ void choose_parts(const LayerSpec& l, const StepDevice& d, StepShape& s) {
 }
 
 }  // namespace
+
+StageTeams StageTeams::of(const StepDevice& d, BlockType type, std::uint32_t threads,
+                          const std::array<StageRows, 4>& stages) {
+  StageTeams s;
+  std::uint32_t most_items = 1, at = 0;
+  for (const StageRows& stage : stages) {
+    const Team team = team_of(d, type, threads, stage);
+    s.teams |= static_cast<std::uint32_t>(std::countr_zero(team.lanes)) << (8 * at++);
+    most_items = std::max(most_items, team.items);
+  }
+  // 8 would not fit registers
+  const bool wide = block_columns(type) > 32;
+  const std::uint32_t wanted = d.tuned_items > 0 ? std::max(d.tuned_items, 2U)
+                               : d.software      ? 2
+                               : wide            ? kMostHeld / 2
+                                                 : kMostHeld;
+  s.held = std::min({std::bit_ceil(std::max(most_items, 2U)), std::bit_ceil(wanted), kMostHeld});
+  return s;
+}
 
 std::uint32_t gate_type_constant(const StepModel& model) {
   const WeightView* gates = gates_apart(model.layers.front());
@@ -222,6 +232,7 @@ HeadShape HeadShape::of(const StepModel& m, const StepDevice& d) {
   while (h.team < d.subgroup && divide_up(items, h.team) > kMostHeadItems) h.team *= 2;
   h.threads = std::min(step_threads(d), kHeadThreads);
   h.groups = d.resident_groups * kHeadGroups;
+  h.centred = m.final_norm.kind == Norm::layer;
   h.draws = kept(*m.embeddings) == type && in_one_part(type, m.head->rows, m.head->cols, d) &&
             in_one_part(type, m.embeddings->rows, m.embeddings->cols, d);
   return h;

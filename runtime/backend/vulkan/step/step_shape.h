@@ -2,11 +2,13 @@
 // The work splits of the one-token programs, from a model and what a device offers. Each says why it does not fit.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "runtime/backend/vulkan/step/step_weights.h"
+#include "shaders/include/contract/interface.h"
 
 namespace runnel::vulkan {
 
@@ -53,12 +55,28 @@ struct NarrowShape {
 struct HeadShape {
   bool fits = false;
   bool dot = false;
-  bool draws = false;  // the likeliest token and its embedding, too
+  bool draws = false;    // the likeliest token and its embedding, too
+  bool centred = false;  // the final norm is a LayerNorm
   std::uint32_t threads = 0;
   std::uint32_t team = 0;  // lanes that share a row
   std::uint32_t groups = 0;
 
   static HeadShape of(const StepModel& model, const StepDevice& device);
+};
+
+/// The rows of a workgroup and the columns of a stage of decode_step.comp or shift_step.comp.
+struct StageRows {
+  std::uint32_t rows = 0, columns = 0;
+  std::uint32_t pair = 1;  // 2 where rows belong together in pairs: gate and up
+};
+
+/// How lanes share the rows of four stages.
+struct StageTeams {
+  std::uint32_t teams = 0;  // log2 of lanes that share a row, a byte a stage
+  std::uint32_t held = 0;   // items of a lane under way
+
+  static StageTeams of(const StepDevice& device, quant::BlockType type, std::uint32_t threads,
+                       const std::array<StageRows, 4>& stages);
 };
 
 /// The constants of gates of their own type; f16 where there are none.

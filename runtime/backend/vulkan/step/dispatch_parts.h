@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the one-token programs tell their shaders in the same way: matrices, the head, constants.
+#pragma once
+
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "runtime/backend/vulkan/step/step_dispatch.h"
+#include "runtime/backend/vulkan/step/step_shape.h"
+
+namespace runnel::vulkan {
+
+/// A matrix as the shaders find it: loads counted from the beginning of the weights, planes moved so
+/// that they are indexed by the same number.
+std::array<std::uint32_t, kStepMatrixWords> matrix_entry(const DeviceMatrix& m);
+
+std::string step_shader(const char* stem, quant::BlockType type, bool dot);
+
+/// Polls of a value that is not there before a workgroup times out.
+std::int32_t poll_limit_of(const StepDevice& device);
+
+/// Nothing: its logits are products like any other.
+std::optional<StepHead> step_head(const StepModel& model, const StepDevice& device,
+                                  const DeviceWeights& weights);
+
+/// Members that are all specialisation constants 1, 2, …
+template <class Constants>
+std::vector<std::uint32_t> list_of(const Constants& constants) {
+  std::vector<std::uint32_t> list(sizeof(Constants) / sizeof(std::uint32_t));
+  std::memcpy(list.data(), &constants, sizeof(Constants));
+  return list;
+}
+
+}  // namespace runnel::vulkan
