@@ -330,6 +330,36 @@ RUNNEL_CONST kStepHead = 8;    // a matrix like those
 RUNNEL_CONST kStepTable = 12;  // of embeddings
 RUNNEL_CONST kStepF16 = 0;
 RUNNEL_CONST kStepBf16 = 1;
+RUNNEL_CONST kStepF32 = 2;
+
+// The same of shift_step. Float offsets into the vectors, or kNone:
+RUNNEL_CONST kShiftNorm = 0;  // weight and bias of the norm before the mixer
+RUNNEL_CONST kShiftLerp = 2;  // [inputs, D]
+RUNNEL_CONST kShiftFBias = 3;
+RUNNEL_CONST kShiftRBias = 4;
+RUNNEL_CONST kShiftMixBias = 5;
+RUNNEL_CONST kShiftRemovalKey = 6;
+RUNNEL_CONST kShiftKeyRate = 7;
+RUNNEL_CONST kShiftBonus = 8;
+RUNNEL_CONST kShiftGroupNorm = 9;     // weight and bias
+RUNNEL_CONST kShiftChannelNorm = 11;  // weight and bias
+RUNNEL_CONST kShiftChannelLerp = 13;
+RUNNEL_CONST kShiftMixes = 14;  // 1: values are mixed with the first layer's
+// Matrices, kStepMatrixWords of each: q, k, v; what goes down for f, r, the gate and the mix of values; output, up, down.
+RUNNEL_CONST kShiftMatrices = 16;
+RUNNEL_CONST kShiftDown = 3;
+RUNNEL_CONST kShiftOutput = 7;
+RUNNEL_CONST kShiftUp = 8;
+RUNNEL_CONST kShiftLast = 9;
+RUNNEL_CONST kShiftMatrixCount = 10;
+RUNNEL_CONST kShiftRaise = 56;  // first loads of what comes up for f, r, the gate and the mix
+RUNNEL_CONST kShiftLayerWords = 60;
+// The entry behind the last layer's: of each matrix the first workgroup with rows of it, workgroups and rows; then weight
+// and bias of the norm behind the embedding.
+RUNNEL_CONST kShiftShareWords = 3;
+RUNNEL_CONST kShiftEmbeddingNorm = 30;
+/// Rows and columns of a state.
+RUNNEL_CONST kShiftHead = 64;
 
 struct StepArgs {
   PassLayout pass;
@@ -351,6 +381,7 @@ struct StepArgs {
   uint state_high;
   uint logits_low;  // where narrow_step puts them; 0: they are not its
   uint logits_high;
+  float embedding_eps;  // of shift_step
 };
 
 /// The head of a token whose layers went in one dispatch. Where it draws the token too, offsets

@@ -272,7 +272,7 @@ Status add_removal_vectors(Loader& loader, const RecurrenceWeights& r, DeviceLay
   RUNNEL_TRY(layer.removal_key, loader.add_vector(r.removal_key));
   RUNNEL_TRY(layer.key_rate, loader.add_vector(r.key_rate));
   RUNNEL_TRY(layer.bonus, loader.add_vector(r.bonus));
-  RUNNEL_TRY(layer.lerp, loader.add_vector(r.lerp));
+  RUNNEL_TRY(layer.lerp, loader.add_norm(r.lerp));
   RUNNEL_TRY(layer.v_mix_bias, loader.add_vector(r.v_mix_bias));
   return {};
 }
@@ -356,7 +356,7 @@ void add_channel_mix(Loader& loader, const LayerSpec& l, const ChannelMixWeights
 Status add_layer(Loader& loader, const LayerSpec& l, const LayerWeights& w, DeviceLayer& layer) {
   RUNNEL_CHECK_OK(add_mixer(loader, l, w, layer));
   RUNNEL_TRY(layer.channel_norm, loader.add_norm(w.channel_mix.norm));
-  RUNNEL_TRY(layer.channel_lerp, loader.add_vector(w.channel_mix.lerp));
+  RUNNEL_TRY(layer.channel_lerp, loader.add_norm(w.channel_mix.lerp));
   if (l.mixer_shift > 0) {
     add_shifted(loader, w.recurrence(), layer);
   } else {

@@ -21,6 +21,10 @@ constexpr StepRow kRows[] = {
     // Any shape in one dispatch.
     {"step", 1, [](const StepModel& m, const StepDevice& d) { return StepShape::of(m, d).why_not; },
      build_step},
+    // Shifted projections and recurrences with a removal in one dispatch.
+    {"shift", 1,
+     [](const StepModel& m, const StepDevice& d) { return ShiftShape::of(m, d).why_not; },
+     build_shift},
     {"ops", 1, [](const StepModel&, const StepDevice&) { return std::string(); }, nullptr},
 };
 

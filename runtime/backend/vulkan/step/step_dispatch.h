@@ -31,7 +31,7 @@ struct StepDispatch {
   std::uint32_t threads = 0;    // of each
   std::uint64_t act_words = 0;  // of a plan: what workgroups hand each other, and their reports
   Range weights;
-  Buffer table;  // kStepLayerWords a layer
+  Buffer table;  // kStepLayerWords a layer, or kShiftLayerWords
   StepArgs args{};
   std::optional<StepHead> head;  // without it the logits are products like any other
   bool head_inside = false;      // the dispatch makes the logits and draws, where a pass is to
@@ -49,5 +49,7 @@ Result<StepDispatch> build_even(Device& device, const StepModel& model,
                                 const DeviceWeights& weights);
 Result<StepDispatch> build_narrow(Device& device, const StepModel& model,
                                   const DeviceWeights& weights);
+Result<StepDispatch> build_shift(Device& device, const StepModel& model,
+                                 const DeviceWeights& weights);
 
 }  // namespace runnel::vulkan

@@ -51,6 +51,31 @@ struct NarrowShape {
   static NarrowShape of(const StepModel& model, const StepDevice& device);
 };
 
+/// Work split of shift_step.comp.
+struct ShiftShape {
+  /// Consecutive workgroups that share a matrix's rows evenly.
+  struct Share {
+    std::uint32_t first = 0, groups = 0, rows = 0;
+  };
+
+  std::string why_not;
+
+  quant::BlockType type = quant::BlockType::f32;  // of all matrices but those of low rank
+  quant::BlockType low_type = quant::BlockType::f32;
+  bool dot = false;
+  std::uint32_t threads = 0;
+  std::uint32_t groups = 0;
+  std::uint32_t other = 0;     // the wider of the residual stream and the hidden layer
+  std::uint32_t own_rows = 0;  // of the residual stream, of a workgroup at most
+  std::uint32_t teams = 0;
+  std::uint32_t held = 0;
+  std::array<std::uint32_t, 4> ranks{};  // f, r, gate, mix of values
+  std::array<Share, kShiftMatrixCount> shares{};
+  std::uint64_t exchanged_words = 0;
+
+  static ShiftShape of(const StepModel& model, const StepDevice& device);
+};
+
 /// Work split of head.comp, the logits behind all layers. It may not fit where the layers do.
 struct HeadShape {
   bool fits = false;

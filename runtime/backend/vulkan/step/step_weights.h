@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "runtime/backend/step_model.h"
 #include "runtime/backend/vulkan/step/step_device.h"
@@ -62,6 +63,13 @@ std::int64_t projected_rows(const StepModel& model);
 
 /// Whether a matrix lies in one part, see DeviceMatrix, as far as its bytes go.
 bool in_one_part(quant::BlockType type, std::int64_t rows, std::int64_t cols, const StepDevice& d);
+
+/// The matrices of a layer of shifted projections: those of full rank, and those of low rank that it has.
+std::vector<const WeightView*> wide_matrices(const StepShiftLayer& layer);
+std::vector<const WeightView*> low_matrices(const StepShiftLayer& layer);
+
+/// @return why the matrices are not what shift_step.comp reads, or ""
+std::string refuse_shift_weights(const StepModel& model, const StepDevice& device);
 
 /// @return why the matrices are not what a program with all layers in one binding reads, or ""
 std::string refuse_weights(const StepModel& model, const StepDevice& device);

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// shift_step.comp: which workgroups have which rows, and what it does not compute.
+#include <algorithm>
+
+#include "runtime/backend/vulkan/step/step_shape.h"
+#include "runtime/base/integers.h"
+
+namespace runnel::vulkan {
+namespace {
+
+using quant::BlockType;
+
+constexpr std::uint32_t kFewestThreads = 256;  // four lanes of each column of a state
+constexpr std::uint32_t kMostRounds = 2;       // vectors of the residual stream of a thread
+
+std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+
+std::string refuse_recurrence(const LayerSpec& l, std::int32_t width) {
+  const RecurrenceSpec& r = l.recurrence();
+  constexpr auto kDim = static_cast<std::int32_t>(kShiftHead);
+  if (l.head_k_dim != kDim || l.head_v_dim != kDim || r.values_per_key != 1 ||
+      l.num_heads != l.num_kv_heads || l.num_heads * kDim != width) {
+    return std::to_string(l.num_heads) + " heads of " + std::to_string(l.head_k_dim) + " and " +
+           std::to_string(l.head_v_dim) + ", expected heads of 64 that make up the channels";
+  }
+  if (r.removal != Removal::own_key || r.decay != Decay::bounded || r.key_norm != KeyNorm::none ||
+      r.feature_map != FeatureMap::identity || r.value_activation != Activation::identity ||
+      l.conv_size > 0 || l.qkv_bias || r.num_memory_slots > 0)
+    return "a recurrence of another form";
+  if (r.gate_rank == 0 || r.rate_rank == 0 || l.output_gate != (r.output_gate_rank > 0))
+    return "gates of full rank";
+  for (const std::int32_t rank : {r.gate_rank, r.rate_rank, r.output_gate_rank, r.value_rank}) {
+    if (u(rank) % kUnit != 0)
+      return "a rank of " + std::to_string(rank) + ", expected multiples of " +
+             std::to_string(kUnit);
+  }
+  if (l.output_norm != OutputNorm::groups && l.output_norm != OutputNorm::none)
+    return "an output norm of another form";
+  return l.output_activation == Activation::identity ? "" : "an activation behind the recurrence";
+}
+
+/// What must be the same in all layers.
+bool same_constants(const LayerSpec& a, const LayerSpec& b) {
+  const RecurrenceSpec &r = a.recurrence(), &s = b.recurrence();
+  return a.norm == b.norm && a.norm == b.channel_norm && a.output_norm == b.output_norm &&
+         a.output_norm_eps == b.output_norm_eps && a.output_gate == b.output_gate &&
+         a.intermediate_size == b.intermediate_size && r.scale == s.scale && r.bonus == s.bonus &&
+         r.gate_rank == s.gate_rank && r.rate_rank == s.rate_rank &&
+         r.output_gate_rank == s.output_gate_rank;
+}
+
+std::string refuse_model(const StepModel& m) {
+  const std::vector<StepShiftLayer>& layers = m.shifted.layers;
+  if (layers.empty()) return "a pass without shifted projections throughout";
+  const LayerSpec& first = layers.front().spec;
+  for (const StepShiftLayer& each : layers) {
+    const LayerSpec& l = each.spec;
+    if (std::string why = refuse_recurrence(l, m.hidden_size); !why.empty()) return why;
+    if (l.channel_shift != m.hidden_size) return "a channel mix without a shift";
+    if (!same_constants(first, l)) return "layers of different constants";
+    const RecurrenceSpec& r = l.recurrence();
+    if (r.first_values != (l.index == 0) || (l.index == 0 && r.value_rank > 0) ||
+        (l.index > 1 && r.value_rank != layers[1].spec.recurrence().value_rank))
+      return "values that are mixed in another way";
+    if (l.output_norm == OutputNorm::groups &&
+        (each.output->g_norm.rows == 0 || each.output->g_norm_bias.rows == 0))
+      return "an output norm without weights";
+  }
+  if (m.shifted.embedding_norm_weights != nullptr &&
+      m.shifted.embedding_norm.kind != first.norm.kind)
+    return "norms of different kinds";
+  return "";
+}
+
+std::string refuse_device(const StepModel& m, const StepDevice& d) {
+  if (d.resident_groups == 0) return "a device that promises no workgroups at the same time";
+  if (d.subgroup < kRoundingLanes || d.subgroup > 32)
+    return "subgroups of " + std::to_string(d.subgroup) + ", expected 8 to 32";
+  const std::uint32_t threads = step_threads(d), width = u(m.hidden_size);
+  if (threads < kFewestThreads)
+    return "workgroups of " + std::to_string(threads) + " threads, expected " +
+           std::to_string(kFewestThreads);
+  if (!d.addresses) return "a device without addresses of buffers";
+  const std::uint32_t most = kMostRounds * 4 * threads;
+  if (width < kUnit * d.subgroup || width > most)
+    return std::to_string(width) + " channels, expected " + std::to_string(kUnit * d.subgroup) +
+           " to " + std::to_string(most);
+  if (u(m.shifted.layers.front().spec.intermediate_size) < d.resident_groups)
+    return "fewer rows of the channel mix than workgroups";
+  return "";
+}
+
+/// A matrix of the first stage.
+struct Wanted {
+  std::uint32_t rows = 0;
+  std::uint32_t row_bytes = 0;
+  std::uint32_t step = 1;  // rows that a workgroup multiplies in the time of one
+
+  std::uint64_t bytes_of(std::uint32_t groups) const {
+    return std::uint64_t{round_up(divide_up(rows, groups), step)} * row_bytes;
+  }
+};
+
+/// A workgroup has rows of one matrix of the first stage, of as many bytes as the others; with few workgroups each has
+/// some of all.
+void share_first_stage(const StepModel& m, ShiftShape& s, std::uint32_t warps) {
+  const std::uint32_t width = u(m.hidden_size);
+  const auto bytes_of = [&](BlockType type) {
+    return u(width / quant::format_of(type).block_values * quant::format_of(type).block_bytes);
+  };
+  std::array<Wanted, kShiftOutput> all;
+  for (std::uint32_t i = 0; i < kShiftOutput; ++i) {
+    all[i] = i < kShiftDown ? Wanted{width, bytes_of(s.type)}
+                            : Wanted{s.ranks[i - kShiftDown], bytes_of(s.low_type), warps};
+  }
+  const auto there =
+      u(std::ranges::count_if(all, [](const Wanted& each) { return each.rows > 0; }));
+  for (std::uint32_t i = 0; i < kShiftOutput; ++i) {
+    const std::uint32_t groups = all[i].rows == 0 ? 0 : s.groups < there ? s.groups : 1;
+    s.shares[i] = {.first = 0, .groups = groups, .rows = all[i].rows};
+  }
+  if (s.groups < there) return;
+  for (std::uint32_t left = s.groups - there; left > 0; --left) {
+    std::uint32_t slowest = 0;
+    for (std::uint32_t i = 1; i < kShiftOutput; ++i) {
+      if (all[i].rows > 0 &&
+          all[i].bytes_of(s.shares[i].groups) > all[slowest].bytes_of(s.shares[slowest].groups))
+        slowest = i;
+    }
+    if (s.shares[slowest].groups == all[slowest].rows) break;
+    ++s.shares[slowest].groups;
+  }
+  std::uint32_t first = 0;
+  for (std::uint32_t i = 0; i < kShiftOutput; ++i) {
+    s.shares[i].first = first;
+    first += s.shares[i].groups;
+  }
+}
+
+void share_rows(const StepModel& m, const StepDevice& d, ShiftShape& s) {
+  const LayerSpec& l = m.shifted.layers.front().spec;
+  const std::uint32_t width = u(m.hidden_size), inner = u(l.intermediate_size),
+                      heads = u(l.num_heads);
+  share_first_stage(m, s, s.threads / d.subgroup);
+  // Those with a head have no rows of the output, where there are enough others.
+  const std::uint32_t busy = s.groups >= 2 * heads ? heads : 0;
+  s.shares[kShiftOutput] = {.first = busy, .groups = s.groups - busy, .rows = width};
+  s.shares[kShiftUp] = {.first = 0, .groups = s.groups, .rows = inner};
+  s.shares[kShiftLast] = {.first = 0, .groups = s.groups, .rows = width};
+  const auto rows_of = [&s](std::uint32_t i) {
+    return divide_up(s.shares[i].rows, s.shares[i].groups);
+  };
+  s.own_rows = std::max(rows_of(kShiftOutput), rows_of(kShiftLast));
+  const StageTeams chosen =
+      StageTeams::of(d, s.type, s.threads,
+                     {{{std::max({rows_of(0), rows_of(1), rows_of(2)}), width},
+                       {rows_of(kShiftOutput), width},
+                       {rows_of(kShiftUp), width},
+                       {rows_of(kShiftLast), inner}}});
+  s.teams = chosen.teams, s.held = chosen.held;
+}
+
+/// What shift_step.comp declares.
+std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const ShiftShape& s) {
+  const std::uint64_t width = u(m.hidden_size), columns = width + s.other,
+                      heads = u(m.shifted.layers.front().spec.num_heads),
+                      warps = s.threads / d.subgroup;
+  const std::uint64_t inputs = s.dot ? columns + columns / 32 * 8 + 4 * width : 4 * columns;
+  std::uint64_t ranks = 0;
+  for (const std::uint32_t rank : s.ranks) ranks += rank;
+  return inputs +
+         4 * (2 * kShiftLayerWords + 2 * kShiftMatrixCount + 4 * s.own_rows + 4 * warps +
+              (ranks + 3 * kShiftHead) + 5 * kShiftHead + 4 * kShiftHead + warps +
+              divide_up(heads, std::uint64_t{s.groups}) * kShiftHead + kShiftOutput + 1) +
+         256;  // alignment
+}
+
+}  // namespace
+
+ShiftShape ShiftShape::of(const StepModel& m, const StepDevice& d) {
+  ShiftShape s;
+  if (s.why_not = refuse_model(m); !s.why_not.empty()) return s;
+  if (s.why_not = refuse_device(m, d); !s.why_not.empty()) return s;
+  if (s.why_not = refuse_shift_weights(m, d); !s.why_not.empty()) return s;
+  const std::vector<StepShiftLayer>& layers = m.shifted.layers;
+  const RecurrenceSpec& r = layers.front().spec.recurrence();
+  const std::uint32_t width = u(m.hidden_size), inner = u(layers.front().spec.intermediate_size);
+  s.type = kept(layers.front().output->o_proj);
+  s.low_type = kept(layers.front().mixer->f_down);
+  s.dot = takes_integers(s.type, d);
+  s.threads = step_threads(d);
+  s.groups = d.resident_groups;
+  s.other = std::max(width, inner);
+  s.ranks = {u(r.gate_rank), u(r.rate_rank), u(r.output_gate_rank),
+             u(layers.back().spec.recurrence().value_rank)};
+  share_rows(m, d, s);
+  if (const std::uint64_t bytes = shared_bytes(m, d, s); bytes > d.shared_bytes) {
+    s.why_not = std::to_string(bytes) + " bytes of shared memory, expected at most " +
+                std::to_string(d.shared_bytes);
+    return s;
+  }
+  std::uint64_t places = 6 * std::uint64_t{width} + inner;
+  for (const std::uint32_t rank : s.ranks) places += rank;
+  s.exchanged_words = layers.size() * places;
+  if (4 * (s.exchanged_words + 4) > d.storage_range) s.why_not = "activations in several bindings";
+  return s;
+}
+
+}  // namespace runnel::vulkan
