@@ -192,6 +192,18 @@ const std::vector<StepRowModel>& step_row_models() {
          return make_random_model(shifted_config(256, 1536),
                                   {.linear = BlockType::q4_0, .table = BlockType::q8_0}, 117);
        }},
+      {"shifted, 4 bits, ranks of 16",
+       [] {
+         return make_random_model(
+             shifted_config(256, 1536),
+             {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16}, 118);
+       }},
+      {"shifted, super blocks",
+       [] {
+         return make_random_model(
+             shifted_config(256, 768, 2),
+             {.linear = BlockType::q4_k, .table = BlockType::q6_k, .small = BlockType::bf16}, 119);
+       }},
       {"32 bits", [] { return make_random_model(small_config(), {}, 109); }},
   };
   return models;

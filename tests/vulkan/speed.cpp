@@ -6,7 +6,7 @@
 // q4_0, q4_k, q8_0, bf16, or as `runnel quantize` stores it, as in q4_0-stored; random weights of
 // those shapes, or FILE.gguf. --tune and --tiles: only decode or prefill, with a work split (Tuning in device.h).
 // --dispatches: a token takes many, as where the device promises nothing. --program: the one-token program of that name
-// (mixers, even, step, ops). --nv: NVIDIA's
+// (narrow, even, step, shift, ops). --nv: NVIDIA's
 // cooperative matrices where the device has the Khronos ones too; --plain-slots: slots without matrix units.
 #include <algorithm>
 #include <chrono>

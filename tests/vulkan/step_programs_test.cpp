@@ -6,7 +6,9 @@
 
 #include "runtime/backend/vulkan/step/programs.h"
 #include "runtime/backend/vulkan/step/step_shape.h"
+#include "runtime/base/integers.h"
 #include "runtime/model/forward.h"
+#include "tests/support/step_rows.h"
 
 namespace runnel::vulkan {
 namespace {
@@ -41,6 +43,52 @@ struct Shape {
     return record_step_model(forward_of(config, weights));
   }
 };
+
+/// The same of shifted projections.
+struct ShiftedShape {
+  ModelConfig config;
+  BlockType linear = BlockType::q4_0, low = BlockType::f16, table = BlockType::q8_0;
+  Weights weights = {};
+
+  StepModel recorded() {
+    const std::int64_t d = config.hidden_size;
+    const auto view = [](BlockType type, std::int64_t rows, std::int64_t cols) {
+      return WeightView{.name = {}, .type = type, .rows = rows, .cols = cols, .data = {}};
+    };
+    weights.layers.clear();
+    weights.embeddings = weights.head = view(table, config.vocab_size, d);
+    for (const LayerSpec& l : config.layers) {
+      const RecurrenceSpec& r = l.recurrence();
+      RecurrenceWeights mixer;
+      mixer.q_proj = mixer.k_proj = mixer.v_proj = view(linear, d, d);
+      mixer.f_down = view(low, r.gate_rank, d), mixer.f_proj = view(low, d, r.gate_rank);
+      mixer.r_down = view(low, r.rate_rank, d), mixer.r_proj = view(low, d, r.rate_rank);
+      mixer.out_gate_down = view(low, r.output_gate_rank, d);
+      mixer.out_gate = view(low, d, r.output_gate_rank);
+      if (r.value_rank > 0)
+        mixer.v_down = view(low, r.value_rank, d), mixer.v_mix = view(low, d, r.value_rank);
+      LayerWeights& w = weights.layers.emplace_back();
+      w.mixer = mixer;
+      w.output.g_norm = w.output.g_norm_bias = view(BlockType::f32, 1, d);
+      w.output.o_proj = view(linear, d, d);
+      w.channel_mix.up_proj = view(linear, l.intermediate_size, d);
+      w.channel_mix.down_proj = view(linear, d, l.intermediate_size);
+    }
+    return record_step_model(forward_of(config, weights));
+  }
+};
+
+/// RWKV-7 1.5B.
+ShiftedShape model_rwkv7() {
+  ShiftedShape m{.config = test::shifted_config(2048, 8192, 24)};
+  m.config.vocab_size = 65536;
+  for (LayerSpec& l : m.config.layers) {
+    RecurrenceSpec& r = l.recurrence();
+    r.gate_rank = r.rate_rank = 96, r.output_gate_rank = 256;
+    r.value_rank = l.index == 0 ? 0 : 64;
+  }
+  return m;
+}
 
 LayerSpec slot_layer(std::int32_t heads, std::int32_t kv_heads, std::int32_t dim,
                      const SlotSpec& slots) {
@@ -138,7 +186,8 @@ StepDevice software_driver() {
 }
 
 /// "row; row above: why not; …"
-std::string chosen(Shape model, const StepDevice& device) {
+template <class Model>
+std::string chosen(Model model, const StepDevice& device) {
   const auto choice = choose_step(model.recorded(), device, "test");
   if (!choice) return choice.error().message;
   std::string text = choice->row->name;
@@ -148,7 +197,14 @@ std::string chosen(Shape model, const StepDevice& device) {
 
 /// The same reason for every row but the last.
 std::string ops_because(const std::string& why) {
-  return "ops; narrow: " + why + "; even: " + why + "; step: " + why;
+  return "ops; narrow: " + why + "; even: " + why + "; step: " + why +
+         "; shift: a pass without shifted projections throughout";
+}
+
+/// Of a model of shifted projections: what the row that is for them says.
+std::string shift_refuses(const std::string& why) {
+  const std::string other = "a norm behind the embedding";
+  return "ops; narrow: " + other + "; even: " + other + "; step: " + other + "; shift: " + why;
 }
 
 Shape without_biases(Shape m) {
@@ -185,6 +241,94 @@ TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
   EXPECT_EQ(StepShape::even(wide.recorded(), d).groups, 128U);
   EXPECT_EQ(StepShape::of(wide.recorded(), d).teams, 5U << 24 | 3U << 16 | 4U << 8 | 3U)
       << "lanes: 8, 16, 8, 32";
+}
+
+TEST(StepPrograms, ShiftedProjectionsTakeTheirOwn) {
+  const StepDevice d = data_centre_gpu();
+  const std::string other = "a norm behind the embedding";
+  EXPECT_EQ(chosen(model_rwkv7(), d),
+            "shift; narrow: " + other + "; even: " + other + "; step: " + other);
+  for (const BlockType type : {BlockType::q8_0, BlockType::q4_k, BlockType::bf16}) {
+    ShiftedShape m = model_rwkv7();
+    m.linear = type;
+    EXPECT_TRUE(chosen(m, d).starts_with("shift; ")) << quant::format_of(type).name;
+  }
+  for (const BlockType type : {BlockType::bf16, BlockType::f32}) {
+    ShiftedShape m = model_rwkv7();
+    m.low = type;
+    EXPECT_TRUE(chosen(m, d).starts_with("shift; ")) << quant::format_of(type).name;
+  }
+}
+
+TEST(StepPrograms, WorkgroupsOfShiftedProjectionsHaveOneMatrixEach) {
+  ShiftedShape m = model_rwkv7();
+  const ShiftShape shape = ShiftShape::of(m.recorded(), data_centre_gpu());
+  EXPECT_EQ(shape.groups, 132U);
+  EXPECT_EQ(shape.teams, 5U << 24 | 3U << 16 | 3U << 8 | 3U) << "lanes: 8, 8, 8, 32";
+  EXPECT_EQ(shape.held, 8U);
+  std::uint32_t next = 0;
+  for (std::size_t i = 0; i < kShiftOutput; ++i) {
+    EXPECT_EQ(shape.shares[i].first, next) << i;
+    next += shape.shares[i].groups;
+    const std::uint32_t rows = divide_up(shape.shares[i].rows, shape.shares[i].groups);
+    EXPECT_LE(rows, i < kShiftDown ? 64U : 16U) << "one pass of matrix " << i;
+  }
+  EXPECT_LE(next, 132U);
+  EXPECT_EQ(shape.shares[kShiftOutput].first, 32U) << "those without a head";
+  EXPECT_EQ(shape.shares[kShiftOutput].groups, 100U);
+  // With few workgroups each has rows of all.
+  StepDevice few = data_centre_gpu();
+  few.resident_groups = 2;
+  const ShiftShape shared = ShiftShape::of(m.recorded(), few);
+  for (const ShiftShape::Share& share : shared.shares) {
+    EXPECT_EQ(share.first, 0U);
+    EXPECT_EQ(share.groups, 2U);
+  }
+}
+
+TEST(StepPrograms, ShiftedProjectionsOfOtherFormsTakeOps) {
+  StepDevice d = data_centre_gpu();
+  ShiftedShape m = model_rwkv7();
+  m.low = BlockType::q8_0;
+  EXPECT_EQ(chosen(m, d), shift_refuses("matrices of low rank of q8_0, expected 16 or 32 bits"));
+  m = model_rwkv7();
+  m.linear = BlockType::f32;
+  EXPECT_EQ(chosen(m, d), shift_refuses("weights of f32, expected q4_0, q4_1, q5_0, q8_0, q4_k, "
+                                        "q5_k, q6_k or 16 bits"));
+  m = model_rwkv7();
+  for (LayerSpec& l : m.config.layers) l.recurrence().rate_rank = 12;
+  EXPECT_EQ(chosen(m, d), shift_refuses("a rank of 12, expected multiples of 8"));
+  m = model_rwkv7();
+  m.config.layers[3].output_norm_eps *= 2.0F;
+  EXPECT_EQ(chosen(m, d), shift_refuses("layers of different constants"));
+  m = model_rwkv7();
+  for (LayerSpec& l : m.config.layers) {
+    l.num_heads = l.num_kv_heads = 64;
+    l.head_k_dim = l.head_v_dim = 32;
+  }
+  EXPECT_EQ(chosen(m, d),
+            shift_refuses("64 heads of 32 and 32, expected heads of 64 that make up the channels"));
+}
+
+TEST(StepPrograms, ShiftedProjectionsOnOtherDevicesTakeOps) {
+  const ShiftedShape m = model_rwkv7();
+  StepDevice d = integrated_gpu(32, 0);
+  EXPECT_EQ(chosen(m, d), shift_refuses("a device that promises no workgroups at the same time"));
+  d = data_centre_gpu();
+  d.addresses = false;
+  EXPECT_EQ(chosen(m, d), shift_refuses("a device without addresses of buffers"));
+  d = data_centre_gpu();
+  d.integer_dot = false;
+  EXPECT_EQ(chosen(m, d), shift_refuses("a device without products of four bytes"));
+  d = data_centre_gpu();
+  d.subgroup = 4;
+  EXPECT_EQ(chosen(m, d), shift_refuses("subgroups of 4, expected 8 to 32"));
+  d = data_centre_gpu();
+  d.shared_bytes = 8 << 10;
+  EXPECT_NE(chosen(m, d).find("bytes of shared memory, expected at most 8192"), std::string::npos);
+  d = data_centre_gpu();
+  d.storage_range = 512U << 20;
+  EXPECT_NE(chosen(m, d).find("expected one binding of at most 536870912"), std::string::npos);
 }
 
 TEST(StepPrograms, AnIntegratedGpuPromisesNothing) {
@@ -256,7 +400,7 @@ TEST(StepPrograms, RowsCanBeAskedForByName) {
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::not_found);
   EXPECT_EQ(unknown.error().message,
-            "test: step program \"cluster\": not found, expected narrow, even, step, ops");
+            "test: step program \"cluster\": not found, expected narrow, even, step, shift, ops");
   const auto refused = choose_step(other.recorded(), d, "test", "even");
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
