@@ -7,7 +7,8 @@
 //   x -> q, k, v and what goes down to low ranks    norm, shift and lerp by each workgroup, which has rows of one matrix
 //   a head's state                                  what comes up, the recurrence, norm, bonus and gate: one workgroup
 //   x += W_o o;   h = relu(W lerp(norm(x)))^2;   x += W_down h
-// Workgroups with a head have no rows of W_o where there are enough others, which ask for theirs meanwhile. Rows of x that
+// Workgroups with a head have no rows of W_o where there are enough others, which ask for theirs meanwhile and bring what
+// follows into the cache. Rows of x that
 // the next token finds in the state are written by the workgroups that have them when all of h is there: none reads the
 // old ones any more, for each has rows of h.
 // A subgroup's lanes are teams with a row each, as in decode_step; rows of low rank have a subgroup each and an f32 input.
@@ -87,6 +88,17 @@ void keep_shifts(uint layer) {
   }
 }
 
+/// This workgroup's share of matrix m into the device's cache: volatile loads are made though nothing reads them.
+void ask_ahead(uint layer, uint m) {
+  const uint at = in_table(layer, kShiftMatrices + m * kStepMatrixWords);
+  const uint all = in_table(layer, kShiftMatrices + m * kStepMatrixWords + 1);
+  const uint others = GROUPS - HEADS, own = gl_WorkGroupID.x - HEADS, each = (all + others - 1) / others;
+  const uint end = min((own + 1) * each, all);
+  for (uint i = own * each + THREAD; i < end; i += THREADS) {
+    const uvec4 unread = weights4.w[at + i];
+  }
+}
+
 /// Products of one stage of a layer: 0 from x, 1 output, 2 up, 3 down.
 void multiply(uint layer, uint stage) {
   // A workgroup with a head asks for its rows of `up` instead.
@@ -127,6 +139,9 @@ void multiply(uint layer, uint stage) {
       } else {
         EACH_8(LOAD_FIRST)
       }
+    }
+    if (AHEAD > 0 && stage == 1) {
+      [[dont_unroll]] for (uint i = 0; i < AHEAD; ++i) ask_ahead(layer, kShiftUp + i);
     }
     if (stage == 0 || stage == 2) {
       vec4 lerp[2];

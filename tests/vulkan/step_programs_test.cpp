@@ -276,6 +276,7 @@ TEST(StepPrograms, WorkgroupsOfShiftedProjectionsHaveOneMatrixEach) {
   EXPECT_LE(next, 132U);
   EXPECT_EQ(shape.shares[kShiftOutput].first, 32U) << "those without a head";
   EXPECT_EQ(shape.shares[kShiftOutput].groups, 100U);
+  EXPECT_EQ(shape.ahead, 1U);
   // With few workgroups each has rows of all.
   StepDevice few = data_centre_gpu();
   few.resident_groups = 2;
@@ -284,6 +285,7 @@ TEST(StepPrograms, WorkgroupsOfShiftedProjectionsHaveOneMatrixEach) {
     EXPECT_EQ(share.first, 0U);
     EXPECT_EQ(share.groups, 2U);
   }
+  EXPECT_EQ(shared.ahead, 0U) << "all have a head";
 }
 
 TEST(StepPrograms, ShiftedProjectionsOfOtherFormsTakeOps) {

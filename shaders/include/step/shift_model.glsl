@@ -40,6 +40,8 @@ layout(constant_id = 18) const uint OWN_ROWS = 1;  // of D, of a workgroup at mo
 layout(constant_id = 19) const uint IN_TURNS = 0;  // a software driver runs a workgroup's subgroups barrier by barrier
 layout(constant_id = 20) const uint LAYERS = 1;
 layout(constant_id = 21) const uint GROUPS = 1;
+// Matrices from kShiftUp on that workgroups without a head bring into the device's cache while others have one.
+layout(constant_id = 22) const uint AHEAD = 0;
 
 #define LANE gl_SubgroupInvocationID
 #define WARP subgroupBroadcastFirst(gl_SubgroupID)  // of which drivers know that all lanes have the same

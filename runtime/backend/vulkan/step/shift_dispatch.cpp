@@ -35,7 +35,10 @@ TableEntry layer_entry(const DeviceLayer& w) {
   words[kShiftMixes] = w.up[3].parts.empty() ? 0 : 1;
   std::size_t at = kShiftMatrices;
   for (const DeviceMatrix* m : matrices_of(w)) {
-    if (!m->parts.empty()) std::ranges::copy(matrix_entry(*m), &words[at]);
+    if (!m->parts.empty()) {
+      std::ranges::copy(matrix_entry(*m), &words[at]);
+      words[at + 1] = static_cast<std::uint32_t>(m->parts.front().range.bytes / 16);
+    }
     at += kStepMatrixWords;
   }
   for (std::size_t i = 0; i < w.up.size(); ++i) {
@@ -79,7 +82,8 @@ bool as_expected(const StepModel& m, const DeviceWeights& w, const Range& block)
 struct ShiftConstants {
   std::uint32_t units = 1;
   std::uint32_t threads, width, inner, heads, other, rank_f, rank_r, rank_gate, rank_mix, low_type,
-      centred, embedding_norm, group_norm, bonus, held, teams, own_rows, software, layers, groups;
+      centred, embedding_norm, group_norm, bonus, held, teams, own_rows, software, layers, groups,
+      ahead;
 };
 
 std::uint32_t low_constant(quant::BlockType type) {
@@ -108,7 +112,8 @@ ShiftConstants constants_of(const StepModel& m, const StepDevice& d, const Shift
           .own_rows = s.own_rows,
           .software = d.software ? 1U : 0U,
           .layers = static_cast<std::uint32_t>(m.shifted.layers.size()),
-          .groups = s.groups};
+          .groups = s.groups,
+          .ahead = s.ahead};
 }
 
 }  // namespace

@@ -12,6 +12,8 @@ using quant::BlockType;
 
 constexpr std::uint32_t kFewestThreads = 256;  // four lanes of each column of a state
 constexpr std::uint32_t kMostRounds = 2;       // vectors of the residual stream of a thread
+// Matrices behind the output that are brought into the cache: up, down.
+constexpr std::uint32_t kMostAhead = 2, kAhead = 1;
 
 std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
 
@@ -144,6 +146,7 @@ void share_rows(const StepModel& m, const StepDevice& d, ShiftShape& s) {
   share_first_stage(m, s, s.threads / d.subgroup);
   // Those with a head have no rows of the output, where there are enough others.
   const std::uint32_t busy = s.groups >= 2 * heads ? heads : 0;
+  if (busy > 0) s.ahead = d.tuned_parts > 0 ? std::min(d.tuned_parts - 1, kMostAhead) : kAhead;
   s.shares[kShiftOutput] = {.first = busy, .groups = s.groups - busy, .rows = width};
   s.shares[kShiftUp] = {.first = 0, .groups = s.groups, .rows = inner};
   s.shares[kShiftLast] = {.first = 0, .groups = s.groups, .rows = width};

@@ -69,6 +69,7 @@ struct ShiftShape {
   std::uint32_t own_rows = 0;  // of the residual stream, of a workgroup at most
   std::uint32_t teams = 0;
   std::uint32_t held = 0;
+  std::uint32_t ahead = 0;  // matrices that workgroups without a head bring into the cache
   std::array<std::uint32_t, 4> ranks{};  // f, r, gate, mix of values
   std::array<Share, kShiftMatrixCount> shares{};
   std::uint64_t exchanged_words = 0;
