@@ -88,15 +88,20 @@ void keep_shifts(uint layer) {
   }
 }
 
-/// This workgroup's share of matrix m into the device's cache: volatile loads are made though nothing reads them.
-void ask_ahead(uint layer, uint m) {
-  const uint at = in_table(layer, kShiftMatrices + m * kStepMatrixWords);
-  const uint all = in_table(layer, kShiftMatrices + m * kStepMatrixWords + 1);
+/// Brings this workgroup's share of matrix m into the device's cache. Returns something made of all words that it asked
+/// for, one of each 32 bytes: registers that nothing reads would be one, and a load would wait for the one before.
+uint ask_ahead(uint layer, uint m) {
+  const uint at = 4 * in_table(layer, kShiftMatrices + m * kStepMatrixWords);
+  const uint all = in_table(layer, kShiftMatrices + m * kStepMatrixWords + 1) / 2;
   const uint others = GROUPS - HEADS, own = gl_WorkGroupID.x - HEADS, each = (all + others - 1) / others;
   const uint end = min((own + 1) * each, all);
-  for (uint i = own * each + THREAD; i < end; i += THREADS) {
-    const uvec4 unread = weights4.w[at + i];
+  uint found = 0;
+  for (uint n = own * each + THREAD; n < end; n += 8 * THREADS) {
+    uint seen[8];
+    [[unroll]] for (uint i = 0; i < 8; ++i) seen[i] = weights.w[at + 8 * min(n + i * THREADS, end - 1)];
+    [[unroll]] for (uint i = 0; i < 8; ++i) found |= seen[i];
   }
+  return found;
 }
 
 /// Products of one stage of a layer: 0 from x, 1 output, 2 up, 3 down.
@@ -140,9 +145,12 @@ void multiply(uint layer, uint stage) {
         EACH_8(LOAD_FIRST)
       }
     }
+    uint ahead = 0, next_word = 0;
     if (AHEAD > 0 && stage == 1) {
-      [[dont_unroll]] for (uint i = 0; i < AHEAD; ++i) ask_ahead(layer, kShiftUp + i);
+      for (uint i = 0; i < AHEAD; ++i) ahead |= ask_ahead(layer, kShiftUp + i);
     }
+    const bool has_next = stage == 3 && layer + 1 < LAYERS && THREAD < kShiftLayerWords;
+    if (has_next) next_word = table.v[(layer + 1) * kShiftLayerWords + THREAD];
     if (stage == 0 || stage == 2) {
       vec4 lerp[2];
       const uint at = lerp_at(layer, m) / 4;
@@ -164,10 +172,10 @@ void multiply(uint layer, uint stage) {
       take_exchanged(stage, columns, base + (stage == 1 ? kAtOut : kAtHidden));
     }
     // The next layer's words, where those of the one before were.
-    if (stage == 3 && layer + 1 < LAYERS && THREAD < kShiftLayerWords)
-      words[layer + 1 & 1][THREAD] = table.v[(layer + 1) * kShiftLayerWords + THREAD];
+    if (has_next) words[layer + 1 & 1][THREAD] = next_word;
     barrier();
     if (stage == 3) keep_shifts(layer);
+    if (AHEAD > 0 && a.phases == 0) act.v[a.timed_out_at] = ahead;  // never
 
     if (low) {
       [[dont_unroll]] while (subgroupAll(row < rows)) {
