@@ -1,7 +1,7 @@
 #version 460
 // SPDX-License-Identifier: Apache-2.0
 // All layers of one token of one session of a model of shifted projections, recurrences with a removal and squared ReLUs
-// (RWKV-7) in one dispatch, exchanged as in decode_step.
+// in one dispatch, exchanged as in decode_step.
 //
 // Five exchanges per layer:
 //   x -> q, k, v and what goes down to low ranks    norm, shift and lerp by each workgroup, which has rows of one matrix
@@ -104,6 +104,33 @@ uint ask_ahead(uint layer, uint m) {
   return found;
 }
 
+const uint kLowItems = D / kLowColumns;
+/// Items of a row of low rank in a lane, from `use_at` on.
+#define LOAD_LOW(I) \
+  if (I * kLanes < kLowItems) held[I].a = weights4.w[use_at + (I * kLanes + lane < kLowItems ? I * kLanes : 0)];
+
+/// Products of this subgroup's rows of low rank, the first of which is held.
+void multiply_low(uint layer, uint m, uint first, uint rows, uint use_at, inout Item held[8]) {
+  const uint lane = LANE;
+  uint row = WARP;
+  [[dont_unroll]] while (subgroupAll(row < rows)) {
+    precise float sum = 0.0;
+#define SUM_LOW(I)                                                  \
+  if (I * kLanes < kLowItems) {                                     \
+    const uint i = I * kLanes + lane;                               \
+    const float term = low_term(held[I].a, min(i, kLowItems - 1));  \
+    sum += i < kLowItems ? term : 0.0;                              \
+  }
+    EACH_8(SUM_LOW)
+    for (uint i = 8 * kLanes + lane; i < kLowItems; i += kLanes) sum += low_term(weights4.w[use_at + i - lane], i);
+    sum = lanes_sum(sum);
+    if (lane == 0) show_row(layer, m, first + row, sum);
+    row += kWarps, use_at += kWarps * kLowItems;
+    if (subgroupAll(row >= rows)) break;
+    EACH_8(LOAD_LOW)
+  }
+}
+
 /// Products of one stage of a layer: 0 from x, 1 output, 2 up, 3 down.
 void multiply(uint layer, uint stage) {
   // A workgroup with a head asks for its rows of `up` instead.
@@ -113,7 +140,6 @@ void multiply(uint layer, uint stage) {
   const uint team_bits = TEAMS >> (8 * stage) & 255, team = 1 << team_bits, side = kLanes >> team_bits;
   const uint in_team = lane & (team - 1), in_pass = lane >> team_bits;
   const uint base = layer * kLayerPlaces;
-  const uint low_items = D / kLowColumns;
   uint m = subgroupBroadcastFirst(stage == 0 ? min(next_matrix[0], kShiftOutput - 1) : kShiftOutput - 1 + stage);
   vec4 x[2], change[2];
   // Without a bound, which drivers would make copies for.
@@ -129,15 +155,13 @@ void multiply(uint layer, uint stage) {
 
     Item held[8];
     uint row = warp * (low ? 1 : side);
-    uint use_at = load + (first + min(row + (low ? 0 : in_pass), max(rows, 1) - 1)) * (low ? low_items : items) +
+    uint use_at = load + (first + min(row + (low ? 0 : in_pass), max(rows, 1) - 1)) * (low ? kLowItems : items) +
                   (low ? lane : in_team);
 #define LOAD_HELD(I, K, AT) \
   if (I < HELD) {           \
     if (K + I * team < items && (K + I * team + in_team < items)) LOAD_ITEM(held[I], w, AT + I * team) \
   }
 #define LOAD_FIRST(I) LOAD_HELD(I, 0, use_at)
-#define LOAD_LOW(I) \
-  if (I * kLanes < low_items) held[I].a = weights4.w[use_at + (I * kLanes + lane < low_items ? I * kLanes : 0)];
     if (row < rows) {
       if (low) {
         EACH_8(LOAD_LOW)
@@ -178,23 +202,7 @@ void multiply(uint layer, uint stage) {
     if (AHEAD > 0 && a.phases == 0) act.v[a.timed_out_at] = ahead;  // never
 
     if (low) {
-      [[dont_unroll]] while (subgroupAll(row < rows)) {
-        precise float sum = 0.0;
-#define SUM_LOW(I)                                                            \
-  if (I * kLanes < low_items) {                                               \
-    const uint i = I * kLanes + lane;                                         \
-    const float term = low_term(held[I].a, min(i, low_items - 1));            \
-    sum += i < low_items ? term : 0.0;                                        \
-  }
-        EACH_8(SUM_LOW)
-        for (uint i = 8 * kLanes + lane; i < low_items; i += kLanes)
-          sum += low_term(weights4.w[use_at + i - lane], i);
-        sum = lanes_sum(sum);
-        if (lane == 0) show_row(layer, m, first + row, sum);
-        row += kWarps, use_at += kWarps * low_items;
-        if (subgroupAll(row >= rows)) break;
-        EACH_8(LOAD_LOW)
-      }
+      multiply_low(layer, m, first, rows, use_at, held);
     } else {
       uint k = 0;
       float sum = 0.0;

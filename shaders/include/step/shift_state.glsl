@@ -72,21 +72,21 @@ void take_head(uint base, uint head, bool mixes) {
   }
 }
 
-/// What the head's state is given; lane `lane` of a column has that channel's.
-void make_inputs(uint layer, uint head, uint column, uint lane, const float sums[3], const float bias,
-                 const float key_rate, const float bonus_weight) {
+/// What the head's state is given; lane `lane` of a column has that channel's. sums: of f, r and the mix; own: bias of one of
+/// these, key rate and weight of the bonus.
+void make_inputs(uint layer, uint head, uint column, uint lane, const vec3 sums, const vec3 own) {
   const bool mixes = in_table(layer, kShiftMixes) != 0;
-  const float sum = lane == 0 ? sums[0] : lane == 1 ? sums[1] : sums[2];
-  const float share = sigmoid(sum + bias);
+  const float sum = lane == 0 ? sums.x : lane == 1 ? sums.y : sums.z;
+  const float share = sigmoid(sum + own.x);
   precise float squares = 0.0;
   [[unroll]] for (uint i = 0; i < kShiftHead; i += kLanes) {
-    const float own = taken_at(kShiftHead + i + LANE) * removal_key[i + LANE];
-    squares = fma(own, own, squares);
+    const float c = taken_at(kShiftHead + i + LANE) * removal_key[i + LANE];
+    squares = fma(c, c, squares);
   }
   const float by = 1.0 / max(sqrt(lanes_sum(squares)), 1e-12);
   const float q = taken_at(column), k = taken_at(kShiftHead + column), v = taken_at(2 * kShiftHead + column);
   const float c = -k * removal_key[column] * by;
-  const float key = k * fma(share - 1.0, key_rate, 1.0);
+  const float key = k * fma(share - 1.0, own.y, 1.0);
   if (lane == 0) {
     made[kFade][column / 4][column % 4] = exact_exp(-0.60653066 * share);
   } else if (lane == 1) {
@@ -98,7 +98,7 @@ void make_inputs(uint layer, uint head, uint column, uint lane, const float sums
     if (layer == 0) first_values[head / GROUPS][column] = v;
     values[column] = mixes ? fma(first_values[head / GROUPS][column] - v, share, v) : v;
   }
-  const float bonus = lanes_sum(lane == 1 ? q * key * bonus_weight : 0.0);
+  const float bonus = lanes_sum(lane == 1 ? q * key * own.z : 0.0);
   if (LANE == 0) bonus_parts[WARP] = bonus;
 }
 
@@ -165,13 +165,12 @@ void advance_head(uint layer, uint base, uint head) {
   if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
   take_head(base, head, mixes);
   barrier();
-  float sums[3];
-  sums[0] = raised(at_f, RANK_F, low_at(0), lane, up_f);
-  sums[1] = raised(at_r, RANK_R, low_at(1), lane, up_r);
-  sums[2] = raised(at_mix, RANK_MIX, low_at(3), lane, up_mix);
+  const vec3 sums =
+      vec3(raised(at_f, RANK_F, low_at(0), lane, up_f), raised(at_r, RANK_R, low_at(1), lane, up_r),
+           raised(at_mix, RANK_MIX, low_at(3), lane, up_mix));
   const float gate = raised(at_gate, RANK_GATE, low_at(2), lane, up_gate);
   if (lane == 3) gates[column] = gate;
-  make_inputs(layer, head, column, lane, sums, bias, key_rate, bonus_weight);
+  make_inputs(layer, head, column, lane, sums, vec3(bias, key_rate, bonus_weight));
   barrier();
   precise float removed = 0.0, sum = 0.0;
   [[unroll]] for (uint j = 0; j < kQuads; ++j) {
