@@ -267,6 +267,9 @@ TEST_F(VulkanDecodeStep, BitsOfATokenDoNotDependOnThoseBefore) {
   expect(make_random_model(narrow_config(256, 6),
                            {.linear = BlockType::q4_0, .small = BlockType::bf16}, 75),
          "narrow");
+  expect(make_random_model(shifted_config(256, 768, 2),
+                           {.linear = BlockType::q4_0, .small = BlockType::bf16}, 76),
+         "shift");
 }
 
 TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {
@@ -279,35 +282,43 @@ TEST_F(VulkanDecodeStep, HeadsOfEachTypeMatchTheReference) {
 }
 
 TEST_F(VulkanDecodeStep, TheHeadDrawsTheLikeliestTokenAndEmbedsIt) {
+  const auto expect = [&](const RandomModel& model) {
+    auto device = backend({.tuning = {.step_groups = 1}});
+    const LoadedModel loaded = load_on(*device, model, 16);
+    auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
+    std::vector<TokenId> expected = {5};
+    std::vector<float> logits;
+    for (int i = 0; i < 8; ++i) {
+      logits = loaded.run(*plain, std::span(expected).last(1));
+      const auto best = std::max_element(logits.begin(), logits.end());
+      expected.push_back(static_cast<TokenId>(best - logits.begin()));
+    }
+    auto steps = loaded.plan->sampled_steps(*drawn, std::span(expected).first(1), {});
+    ASSERT_TRUE(steps && *steps != nullptr && (*steps)->queue());
+    for (std::size_t i = 1; i < expected.size(); ++i) {
+      if (i == 3) loaded.run(*other, std::span(expected).first(1));  // on the same buffers
+      ASSERT_TRUE(i + 1 == expected.size() || (*steps)->queue());
+      const auto token = (*steps)->drawn();
+      ASSERT_TRUE(token) << token.error().message;
+      EXPECT_EQ(*token, expected[i]) << "token " << i;
+    }
+    std::vector<float> last(logits.size());
+    ASSERT_TRUE((*steps)->logits(last));
+    EXPECT_LE(max_relative_error(last, logits), kRoundedTolerance);
+  };
   std::vector<BlockType> types(std::begin(kBlockTypes), std::end(kBlockTypes));
   types.push_back(BlockType::bf16);
   for (const BlockType type : types) {
     for (const bool tied : {true, false}) {
       SCOPED_TRACE(quant::format_of(type).name);
-      auto device = backend({.tuning = {.step_groups = 1}});
-      const LoadedModel loaded = load_on(*device, model_of(BlockType::q4_0, 4, type, tied), 16);
-      auto plain = loaded.state(), drawn = loaded.state(), other = loaded.state();
-      std::vector<TokenId> expected = {5};
-      std::vector<float> logits;
-      for (int i = 0; i < 8; ++i) {
-        logits = loaded.run(*plain, std::span(expected).last(1));
-        const auto best = std::max_element(logits.begin(), logits.end());
-        expected.push_back(static_cast<TokenId>(best - logits.begin()));
-      }
-      auto steps = loaded.plan->sampled_steps(*drawn, std::span(expected).first(1), {});
-      ASSERT_TRUE(steps && *steps != nullptr && (*steps)->queue());
-      for (std::size_t i = 1; i < expected.size(); ++i) {
-        if (i == 3) loaded.run(*other, std::span(expected).first(1));  // on the same buffers
-        ASSERT_TRUE(i + 1 == expected.size() || (*steps)->queue());
-        const auto token = (*steps)->drawn();
-        ASSERT_TRUE(token) << token.error().message;
-        EXPECT_EQ(*token, expected[i]) << "token " << i;
-      }
-      std::vector<float> last(logits.size());
-      ASSERT_TRUE((*steps)->logits(last));
-      EXPECT_LE(max_relative_error(last, logits), kRoundedTolerance);
+      expect(model_of(BlockType::q4_0, 4, type, tied));
     }
   }
+  // A norm behind the embedding, and LayerNorms.
+  SCOPED_TRACE("shifted projections");
+  expect(make_random_model(
+      shifted_config(256, 768, 2),
+      {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16}, 77));
 }
 
 TEST_F(VulkanDecodeStep, WideHeadsAndOneMatrixOfProjectionsMatchTheReference) {
