@@ -21,7 +21,27 @@ constexpr unsigned kAll = kTypeBit<BlockType::q4_0> | kTypeBit<BlockType::q8_0> 
                           kTypeBit<BlockType::wide> | kTypeBit<BlockType::bf16> |
                           kTypeBit<BlockType::f16> | kTypeBit<BlockType::f32>;
 using Kernel = void (*)(ShiftStep);
-constexpr Kernel kKernels[] = {shift_kernel<kAll, 1>, shift_kernel<kAll, 2>};
+struct Choice {
+  unsigned types;
+  int rounds;
+  Kernel kernel;
+};
+template <unsigned kTypes, int kRounds>
+constexpr Choice kChoice = {kTypes, kRounds, shift_kernel<kTypes, kRounds>};
+constexpr unsigned kFour =
+    kTypeBit<BlockType::q4_0> | kTypeBit<BlockType::q8_0> | kTypeBit<BlockType::f16>;
+const Choice kChoices[] = {kChoice<kFour, 1>, kChoice<kAll, 1>, kChoice<kAll, 2>};
+
+/// The narrowest kernel that does it.
+Kernel choose(const ShiftStep& p) {
+  unsigned types = 0;
+  for (int i = 0; i < p.num_shapes; ++i) types |= type_bit(p.shapes[i].type);
+  const int rounds = p.d > 4 * kShiftThreads ? 2 : 1;
+  for (const Choice& c : kChoices) {
+    if ((types & ~c.types) == 0 && c.rounds == rounds) return c.kernel;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
@@ -32,8 +52,8 @@ cudaError_t prepare_shift_step() {
           cudaDeviceGetAttribute(&most, cudaDevAttrMaxSharedMemoryPerBlockOptin, device);
       e != cudaSuccess)
     return e;
-  for (const Kernel kernel : kKernels) {
-    if (cudaError_t e = cudaFuncSetAttribute(reinterpret_cast<const void*>(kernel),
+  for (const Choice& c : kChoices) {
+    if (cudaError_t e = cudaFuncSetAttribute(reinterpret_cast<const void*>(c.kernel),
                                              cudaFuncAttributeMaxDynamicSharedMemorySize, most);
         e != cudaSuccess)
       return e;
@@ -42,6 +62,8 @@ cudaError_t prepare_shift_step() {
 }
 
 cudaError_t shift_step(cudaStream_t stream, const ShiftStep& p) {
+  const Kernel kernel = choose(p);
+  if (kernel == nullptr) return cudaErrorInvalidConfiguration;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(p.grid));
   config.blockDim = dim3(kShiftThreads);
@@ -52,7 +74,7 @@ cudaError_t shift_step(cudaStream_t stream, const ShiftStep& p) {
   attribute.val.cooperative = 1;
   config.attrs = &attribute;
   config.numAttrs = 1;
-  return cudaLaunchKernelEx(&config, kKernels[p.d > 4 * kShiftThreads ? 1 : 0], p);
+  return cudaLaunchKernelEx(&config, kernel, p);
 }
 
 }  // namespace runnel::cuda

@@ -40,6 +40,7 @@ struct alignas(16) ShiftShape {
                high_bytes = 0;    // scale, high: of a step
   std::int32_t tail_chunks = 32;  // plain types: 16-byte pieces of a tile's last step
   std::int32_t piece_steps = 1;   // that fit a slot
+  std::int32_t piece_tiles = 1;   // of one step each, that fit a slot together: plain types
 };
 inline constexpr int kShiftShapes = 16;
 

@@ -48,14 +48,9 @@ ModelConfig config_of(const Case& c) {
   return config;
 }
 
-class ShiftEmulated : public testing::TestWithParam<Case> {};
-
-TEST_P(ShiftEmulated, MatchesTheReference) {
-  const Case& each = GetParam();
-  const bool plain = !quant::is_block_type(each.type);
-  const RandomModel model = make_random_model(
-      config_of(each),
-      {.linear = each.type, .table = each.type, .small = plain ? each.type : BlockType::f16}, 191);
+/// Five tokens of `model` on `blocks` blocks beside the reference.
+void compare_with_reference(const RandomModel& model, const char* name, int blocks, bool plain) {
+  const std::int32_t vocab = model.config.vocab_size;
   const auto reference = reference::make_backend(plain ? reference::Activations::exact
                                                        : reference::Activations::rounded);
   const LoadedModel host = load_on(*reference, model);
@@ -65,19 +60,19 @@ TEST_P(ShiftEmulated, MatchesTheReference) {
       cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
   ASSERT_TRUE(weights) << weights.error().message;
   const StepModel step = record_step_model(forward_of(model.config, *model.weights));
-  cuda::ShiftProgram program = cuda::make_shift_program(step, *weights, {each.blocks, kShared});
+  cuda::ShiftProgram program = cuda::make_shift_program(step, *weights, {blocks, kShared});
   ASSERT_EQ(program.why_not, "");
   std::vector<float4> exchange(program.exchange_floats() / 4, float4{});
   std::vector<float4> shifted(program.shifted_floats() / 4, float4{});
-  std::vector<float> logits(static_cast<std::size_t>(each.vocab));
+  std::vector<float> logits(static_cast<std::size_t>(vocab));
   std::vector<float4> state(StateLayout::of(model.config).total_floats() / 4, float4{});
   const std::span<const float> state_floats(reinterpret_cast<const float*>(state.data()),
                                             4 * state.size());
   std::uint32_t timed_out = 0;
   cuda::ShiftStep s = program.step;
-  std::printf("[ layout   ] %s: %d blocks, %d splits, %d bytes\n", each.name, s.grid, s.splits,
+  std::printf("[ layout   ] %s: %d blocks, %d splits, %d bytes\n", name, s.grid, s.splits,
               s.shared.total);
-  ASSERT_EQ(s.grid, each.blocks);
+  ASSERT_EQ(s.grid, blocks);
   s.layers = program.layers.data();
   s.sources = program.sources.data(), s.items = program.items.data();
   s.exchange = reinterpret_cast<float*>(exchange.data());
@@ -87,7 +82,7 @@ TEST_P(ShiftEmulated, MatchesTheReference) {
   s.logits = logits.data();
   Random random(192);
   for (std::uint64_t i = 0; i < 5; ++i) {
-    const std::vector<TokenId> token = random.tokens(1, each.vocab);
+    const std::vector<TokenId> token = random.tokens(1, vocab);
     const std::vector<float> wanted = host.run(*expected, token);
     const cuda::Segment segment{.state_in = state_floats.data(),
                                 .state_out = reinterpret_cast<float*>(state.data()),
@@ -112,11 +107,36 @@ TEST_P(ShiftEmulated, MatchesTheReference) {
     const double error = rms_relative_error(logits, wanted);
     const double state_error = rms_relative_error(state_floats, host.canonical(*expected));
     if (i == 4)
-      std::printf("[ parity   ] %-14s: logits %.2e state %.2e\n", each.name, error, state_error);
+      std::printf("[ parity   ] %-14s: logits %.2e state %.2e\n", name, error, state_error);
     const double tolerance = plain ? kPlainTolerance : kRoundedTolerance;
     ASSERT_LE(error, tolerance) << "token " << i;
     ASSERT_LE(state_error, tolerance) << "token " << i;
   }
+}
+
+class ShiftEmulated : public testing::TestWithParam<Case> {};
+
+TEST_P(ShiftEmulated, MatchesTheReference) {
+  const Case& each = GetParam();
+  const bool plain = !quant::is_block_type(each.type);
+  compare_with_reference(
+      make_random_model(
+          config_of(each),
+          {.linear = each.type, .table = each.type, .small = plain ? each.type : BlockType::f16},
+          191),
+      each.name, each.blocks, plain);
+}
+
+TEST(ShiftEmulatedRows, MatchTheReference) {
+  int taken = 0;
+  for (const StepRowModel& each : step_row_models()) {
+    if (!std::string_view(each.name).starts_with("shifted")) continue;
+    SCOPED_TRACE(each.name);
+    const RandomModel model = each.make();
+    compare_with_reference(model, each.name.c_str(), 8, !has_blocks(model));
+    ++taken;
+  }
+  EXPECT_GT(taken, 0);
 }
 
 std::vector<Case> cases() {

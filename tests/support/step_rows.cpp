@@ -201,7 +201,7 @@ const std::vector<StepRowModel>& step_row_models() {
       {"shifted, super blocks",
        [] {
          return make_random_model(
-             shifted_config(256, 768, 2),
+             shifted_config(256, 768, 1),  // as above
              {.linear = BlockType::q4_k, .table = BlockType::q6_k, .small = BlockType::bf16}, 119);
        }},
       {"32 bits", [] { return make_random_model(small_config(), {}, 109); }},

@@ -52,12 +52,56 @@ __device__ __forceinline__ float multiply_piece(const ShiftShape& m, const Share
   return acc;
 }
 
+/// The same of rows of one step each, several of which are a piece.
+template <BlockType kType>
+__device__ __forceinline__ void multiply_short_rows(ShiftRing& ring, const ShiftShape& m,
+                                                    const ShiftItem& item, const SharedInput& x,
+                                                    float* partial) {
+  const ShiftStep& p = shift_program();
+  const int cta = block_index(), lane = thread_index() & 31, warp = thread_index() >> 5;
+  using S = Streamed<kType>;
+  constexpr int kN = 4;  // rows whose sums are under way together
+  const int chunks = m.tail_chunks, at = min(lane, chunks - 1) * 16;
+  const typename S::Input in = S::input(x, lane, lane < chunks);
+#pragma unroll 1
+  for (int t = 0; t < item.tiles; t += m.piece_tiles) {
+    const int slot = warp * p.slots + ring.done, rows = min(m.piece_tiles, item.tiles - t);
+    const unsigned char* const piece =
+        shared_at<const unsigned char>(p.shared.ring) + slot * kShiftSlotBytes + at;
+    wait_barrier(p, shared_at<std::uint64_t>(p.shared.barriers) + slot, ring.parity);
+#pragma unroll 1
+    for (int first = 0; first < rows; first += kN) {
+      float sums[kN];
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        const int row = min(first + j, rows - 1);
+        sums[j] = S::dot({*reinterpret_cast<const uint4*>(piece + row * m.tile_bytes)}, in, 0.0F);
+      }
+#pragma unroll
+      for (int o = 16; o > 0; o >>= 1) {
+#pragma unroll
+        for (int j = 0; j < kN; ++j) sums[j] += __shfl_xor_sync(~0U, sums[j], o);
+      }
+#pragma unroll
+      for (int j = 0; j < kN; ++j) {
+        if (lane == j && first + j < rows) partial[t + first + j] = sums[j];
+      }
+    }
+    if (++ring.done == p.slots) ring.done = 0, ring.parity ^= 1U;
+    sync_warp();  // the slot is read
+    ring.ask(p, cta, warp, lane);
+  }
+}
+
 /// The products of an item: the sums of its rows to `partial`.
 template <BlockType kType>
 __device__ __forceinline__ void multiply_item(const ShiftStep& p, ShiftRing& ring,
                                               const ShiftShape& m, const ShiftItem& item,
                                               const SharedInput& x, float* partial, int cta,
                                               int warp, int lane) {
+  if constexpr (!Streamed<kType>::kBlocks) {
+    if (m.piece_tiles > 1) return multiply_short_rows<kType>(ring, m, item, x, partial);
+  }
   const int begin = m.steps * item.part / item.parts, end = m.steps * (item.part + 1) / item.parts;
 #pragma unroll 1
   for (int t = 0; t < item.tiles; ++t) {

@@ -43,7 +43,8 @@ struct ShiftRing {
     const ShiftMatrix& matrix =
         shift_layer(p, ahead.phase / kShiftPhases).matrices[ahead.item.matrix];
     const ShiftShape& m = shape_of(p, matrix);
-    const int n = min(m.piece_steps, ahead.end - ahead.step);
+    const int n = min(m.piece_steps, ahead.end - ahead.step),
+              tiles = min(m.piece_tiles, ahead.item.first_tile + ahead.item.tiles - ahead.tile);
     if (lane == 0) {
       std::uint64_t* const barrier =
           shared_at<std::uint64_t>(p.shared.barriers) + warp * p.slots + asked;
@@ -51,7 +52,9 @@ struct ShiftRing {
           shared_at<unsigned char>(p.shared.ring) + (warp * p.slots + asked) * kShiftSlotBytes;
       const std::size_t tile = std::size_t(unsigned(ahead.tile));
       const unsigned first = unsigned(ahead.step * m.step_bytes);
-      const unsigned data = min(unsigned(n * m.step_bytes), unsigned(m.tile_bytes) - first);
+      const unsigned data = m.piece_tiles > 1
+                                ? unsigned(tiles * m.tile_bytes)
+                                : min(unsigned(n * m.step_bytes), unsigned(m.tile_bytes) - first);
       const unsigned scales = unsigned(n * m.scale_bytes), high = unsigned(n * m.high_bytes);
       const std::uint64_t policy = policy_leave_first();
       barrier_expect(barrier, data + scales + high);
@@ -71,7 +74,8 @@ struct ShiftRing {
     ahead.step += n;
     if (ahead.step < ahead.end) return;
     ahead.step = ahead.begin;
-    if (++ahead.tile < ahead.item.first_tile + ahead.item.tiles) return;
+    ahead.tile += tiles;
+    if (ahead.tile < ahead.item.first_tile + ahead.item.tiles) return;
     more = ahead.next_item(p, cta, warp);
   }
 };

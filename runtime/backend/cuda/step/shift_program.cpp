@@ -170,7 +170,9 @@ class ShiftLayout {
         .scale_bytes = s.scale_bytes,
         .high_bytes = s.high_bytes,
         .tail_chunks = s.chunks > 0 ? s.tail_chunks : 32,
-        .piece_steps = kShiftSlotBytes / (s.step_bytes + s.scale_bytes + s.high_bytes)};
+        .piece_steps = kShiftSlotBytes / (s.step_bytes + s.scale_bytes + s.high_bytes),
+        .piece_tiles =
+            !quant::is_block_type(m.type) && s.steps == 1 ? kShiftSlotBytes / s.tile_bytes : 1};
     to = {.data = m.data, .scales = m.scales, .high = m.high, .shape = 0, .column = column};
     while (to.shape < p_.num_shapes && !alike(p_.shapes[to.shape], shape)) ++to.shape;
     if (to.shape == kShiftShapes)
