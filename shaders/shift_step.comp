@@ -7,10 +7,9 @@
 //   x -> q, k, v and what goes down to low ranks    norm, shift and lerp by each workgroup, which has rows of one matrix
 //   a head's state                                  what comes up, the recurrence, norm, bonus and gate: one workgroup
 //   x += W_o o;   h = relu(W lerp(norm(x)))^2;   x += W_down h
-// Workgroups with a head have no rows of W_o where there are enough others, which ask for theirs meanwhile and bring what
-// follows into the cache. Rows of x that
-// the next token finds in the state are written by the workgroups that have them when all of h is there: none reads the
-// old ones any more, for each has rows of h.
+// Workgroups with a head have no rows of W_o where there are enough others. The others load theirs meanwhile, and bring
+// what follows into the cache. Rows of x that the next token finds in the state are written by the workgroups that have
+// them when all of h is there: none reads the old ones any more, for each has rows of h.
 // A subgroup's lanes are teams with a row each, as in decode_step; rows of low rank have a subgroup each and an f32 input.
 // Grid: (GROUPS). Bound: latency of five exchanges per layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP

@@ -244,4 +244,63 @@ std::string refuse_step_model(const StepModel& model) {
   return "";
 }
 
+namespace {
+
+std::string refuse_shifted_recurrence(const LayerSpec& l, std::int32_t width) {
+  constexpr std::int32_t kHead = 64;
+  const RecurrenceSpec& r = l.recurrence();
+  if (l.head_k_dim != kHead || l.head_v_dim != kHead || r.values_per_key != 1 ||
+      l.num_heads != l.num_kv_heads || l.num_heads * kHead != width) {
+    return std::to_string(l.num_heads) + " heads of " + std::to_string(l.head_k_dim) + " and " +
+           std::to_string(l.head_v_dim) + ", expected heads of 64 that make up the channels";
+  }
+  if (r.removal != Removal::own_key || r.decay != Decay::bounded || r.key_norm != KeyNorm::none ||
+      r.feature_map != FeatureMap::identity || r.value_activation != Activation::identity ||
+      l.conv_size > 0 || l.qkv_bias || r.num_memory_slots > 0)
+    return "a recurrence of another form";
+  if (r.gate_rank == 0 || r.rate_rank == 0 || l.output_gate != (r.output_gate_rank > 0))
+    return "gates of full rank";
+  if (l.output_norm != OutputNorm::groups && l.output_norm != OutputNorm::none)
+    return "an output norm of another form";
+  if (l.output_gate && l.gate_activation != Activation::identity)
+    return "an activation of the output gate";
+  return l.output_activation == Activation::identity ? "" : "an activation behind the recurrence";
+}
+
+/// What must be the same in all layers.
+bool same_constants(const LayerSpec& a, const LayerSpec& b) {
+  const RecurrenceSpec &r = a.recurrence(), &s = b.recurrence();
+  return a.norm == b.norm && a.norm == b.channel_norm && a.output_norm == b.output_norm &&
+         a.output_norm_eps == b.output_norm_eps && a.output_gate == b.output_gate &&
+         a.intermediate_size == b.intermediate_size && r.scale == s.scale && r.bonus == s.bonus &&
+         r.gate_rank == s.gate_rank && r.rate_rank == s.rate_rank &&
+         r.output_gate_rank == s.output_gate_rank;
+}
+
+}  // namespace
+
+std::string refuse_shift_model(const StepModel& model) {
+  const std::vector<StepShiftLayer>& layers = model.shifted.layers;
+  if (layers.empty()) return "a pass without shifted projections throughout";
+  const LayerSpec& first = layers.front().spec;
+  for (const StepShiftLayer& each : layers) {
+    const LayerSpec& l = each.spec;
+    if (std::string why = refuse_shifted_recurrence(l, model.hidden_size); !why.empty()) return why;
+    if (l.mixer_shift != model.hidden_size) return "projections without a shift";
+    if (l.channel_shift != model.hidden_size) return "a channel mix without a shift";
+    if (!same_constants(first, l)) return "layers of different constants";
+    const RecurrenceSpec& r = l.recurrence();
+    if (r.first_values != (l.index == 0) || (l.index == 0 && r.value_rank > 0) ||
+        (l.index > 1 && r.value_rank != layers[1].spec.recurrence().value_rank))
+      return "values that are mixed in another way";
+    if (l.output_norm == OutputNorm::groups &&
+        (each.output->g_norm.rows == 0 || each.output->g_norm_bias.rows == 0))
+      return "an output norm without weights";
+  }
+  if (model.shifted.embedding_norm_weights != nullptr &&
+      model.shifted.embedding_norm.kind != first.norm.kind)
+    return "norms of different kinds";
+  return "";
+}
+
 }  // namespace runnel

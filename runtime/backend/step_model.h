@@ -70,4 +70,9 @@ StepModel record_step_model(const Recording& pass);
 /// @return why not, or ""
 std::string refuse_step_model(const StepModel& model);
 
+/// The same of a pass of shifted projections: heads of 64 that remove what their own key holds, gates of low rank, and
+/// values mixed with the first layer's, in layers of the same constants.
+/// @return why not, or ""
+std::string refuse_shift_model(const StepModel& model);
+
 }  // namespace runnel

@@ -36,16 +36,7 @@ struct Case {
 ModelConfig config_of(const Case& c) {
   ModelConfig config = shifted_config(c.d, c.inner, c.layers);
   config.vocab_size = c.vocab;
-  for (LayerSpec& layer : config.layers) {
-    if (c.norms) continue;
-    layer.norm.kind = layer.channel_norm.kind = Norm::rms;
-    layer.output_norm = OutputNorm::none, layer.output_gate = false;
-    layer.recurrence().output_gate_rank = 0, layer.recurrence().bonus = false;
-  }
-  config.final_norm = config.layers[0].norm;
-  if (config.embedding_norm) config.embedding_norm = config.layers[0].norm;
-  if (!c.norms) config.embedding_norm.reset();
-  return config;
+  return c.norms ? config : without_norms(std::move(config));
 }
 
 /// Five tokens of `model` on `blocks` blocks beside the reference.

@@ -128,6 +128,17 @@ ModelConfig shifted_config(int hidden_size, int intermediate_size, int layers) {
   return config;
 }
 
+ModelConfig without_norms(ModelConfig config) {
+  for (LayerSpec& layer : config.layers) {
+    layer.norm.kind = layer.channel_norm.kind = Norm::rms;
+    layer.output_norm = OutputNorm::none, layer.output_gate = false;
+    layer.recurrence().output_gate_rank = 0, layer.recurrence().bonus = false;
+  }
+  config.final_norm = config.layers[0].norm;
+  config.embedding_norm.reset();
+  return config;
+}
+
 const std::vector<StepRowModel>& step_row_models() {
   static const std::vector<StepRowModel> models = {
       {"narrow", [] { return positional(with_heads(256, 416, 6, 6), BlockType::bf16, 101); }},
@@ -203,6 +214,12 @@ const std::vector<StepRowModel>& step_row_models() {
          return make_random_model(
              shifted_config(256, 768, 1),  // as above
              {.linear = BlockType::q4_k, .table = BlockType::q6_k, .small = BlockType::bf16}, 119);
+       }},
+      {"shifted, RMSNorms alone, one layer",
+       [] {
+         return make_random_model(
+             without_norms(shifted_config(256, 768, 1)),
+             {.linear = BlockType::q4_0, .table = BlockType::q8_0, .small = BlockType::f16}, 120);
        }},
       {"32 bits", [] { return make_random_model(small_config(), {}, 109); }},
   };

@@ -23,6 +23,8 @@ const std::vector<StepRowModel>& step_row_models();
 
 /// Shifted projections of three layers with heads of 64 and ranks of 32 to 96.
 ModelConfig shifted_config(int hidden_size, int intermediate_size, int layers = 3);
+/// The same with RMSNorms, and without a norm of heads, output gate, bonus and norm of the embedding.
+ModelConfig without_norms(ModelConfig config);
 
 /// How a row computes a model: what the reference does with activations to do the same, and how near it then is.
 struct StepRowRules {

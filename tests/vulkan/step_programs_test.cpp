@@ -304,6 +304,9 @@ TEST(StepPrograms, ShiftedProjectionsOfOtherFormsTakeOps) {
   m.config.layers[3].output_norm_eps *= 2.0F;
   EXPECT_EQ(chosen(m, d), shift_refuses("layers of different constants"));
   m = model_rwkv7();
+  for (LayerSpec& l : m.config.layers) l.gate_activation = Activation::swish;
+  EXPECT_EQ(chosen(m, d), shift_refuses("an activation of the output gate"));
+  m = model_rwkv7();
   for (LayerSpec& l : m.config.layers) {
     l.num_heads = l.num_kv_heads = 64;
     l.head_k_dim = l.head_v_dim = 32;

@@ -345,8 +345,8 @@ RUNNEL_CONST kShiftGroupNorm = 9;     // weight and bias
 RUNNEL_CONST kShiftChannelNorm = 11;  // weight and bias
 RUNNEL_CONST kShiftChannelLerp = 13;
 RUNNEL_CONST kShiftMixes = 14;  // 1: values are mixed with the first layer's
-// Matrices, kStepMatrixWords of each, where the second is 16 bytes of all its planes: q, k, v; what goes down for f, r,
-// the gate and the mix of values; output, up, down.
+// Matrices, kStepMatrixWords of each, whose second word, elsewhere the rows, is the size of all planes in units of 16
+// bytes: q, k, v; what goes down for f, r, the gate and the mix of values; output, up, down.
 RUNNEL_CONST kShiftMatrices = 16;
 RUNNEL_CONST kShiftDown = 3;
 RUNNEL_CONST kShiftOutput = 7;

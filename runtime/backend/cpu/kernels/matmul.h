@@ -542,6 +542,7 @@ RUNNEL_INLINE void add_halves(const Weights (&w)[2], const Group<W>& a, F (&acc)
 template <int W, template <int> class Format>
 void both_halves(const MatmulArgs& m, int i) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
+  static_assert(!kBothHalves || kTileRows == 2 * kLanes);
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
   Format<W> upper(tile, m, 0), lower(tile, m, 1);
   F acc[2][W];
@@ -622,6 +623,7 @@ template <int W, int N, int P, class Rows>
 RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
   const auto* a = reinterpret_cast<const float*>(m.acts);
   constexpr size_t kStep = kTileRows * Rows::kBytes;
+  static_assert(kTileRows / kLanes % P == 0);
   for (int part = 0; part < kTileRows / kLanes; part += P) {
     const uint8_t* w =
         m.tiles + static_cast<size_t>(first) * m.tile_bytes + part * kLanes * Rows::kBytes;

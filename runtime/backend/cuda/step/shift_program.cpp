@@ -15,39 +15,6 @@ std::string at_most(const std::string& what, int n, int most) {
   return std::to_string(n) + " " + what + ", expected at most " + std::to_string(most);
 }
 
-std::string refuse_recurrence(const LayerSpec& l, int d) {
-  const RecurrenceSpec& r = l.recurrence();
-  if (l.head_k_dim != kShiftHead || l.head_v_dim != kShiftHead || r.values_per_key != 1 ||
-      l.num_heads != l.num_kv_heads || l.num_heads * kShiftHead != d) {
-    return std::to_string(l.num_heads) + " heads of " + std::to_string(l.head_k_dim) + " and " +
-           std::to_string(l.head_v_dim) + ", expected heads of 64 that make up the channels";
-  }
-  if (r.removal != Removal::own_key || r.decay != Decay::bounded || r.key_norm != KeyNorm::none ||
-      r.feature_map != FeatureMap::identity || r.value_activation != Activation::identity ||
-      l.conv_size > 0 || r.num_memory_slots > 0) {
-    return "a recurrence of another form";
-  }
-  if (r.gate_rank == 0 || r.rate_rank == 0 || l.output_gate != (r.output_gate_rank > 0))
-    return "gates of full rank";
-  for (const int rank : {r.gate_rank, r.rate_rank, r.output_gate_rank, r.value_rank}) {
-    if (rank % 32 != 0 || rank > 4 * kShiftThreads)
-      return "ranks of " + std::to_string(rank) + ", expected whole blocks of 32";
-  }
-  if (l.output_norm != OutputNorm::groups && l.output_norm != OutputNorm::none)
-    return "an output norm of another form";
-  return l.output_activation == Activation::identity ? "" : "an activation behind the recurrence";
-}
-
-/// What must be the same in all layers.
-bool same_constants(const LayerSpec& a, const LayerSpec& b) {
-  const RecurrenceSpec &r = a.recurrence(), &s = b.recurrence();
-  return a.norm == b.norm && a.channel_norm == b.channel_norm && a.output_norm == b.output_norm &&
-         a.output_norm_eps == b.output_norm_eps && a.output_gate == b.output_gate &&
-         a.intermediate_size == b.intermediate_size && r.scale == s.scale &&
-         r.gate_rank == s.gate_rank && r.rate_rank == s.rate_rank &&
-         r.output_gate_rank == s.output_gate_rank && a.norm == a.channel_norm;
-}
-
 /// A matrix of a phase as warps divide it.
 struct Division {
   int matrix = 0, source = 0;
@@ -95,25 +62,19 @@ class ShiftLayout {
   }
 
   std::string refuse_model() const {
-    const auto& layers = m_.shifted.layers;
-    if (layers.empty()) return "a pass without shifted projections throughout";
-    const LayerSpec& first = layers[0].spec;
+    if (std::string why = refuse_shift_model(m_); !why.empty()) return why;
+    const LayerSpec& first = m_.shifted.layers[0].spec;
     const int d = m_.hidden_size;
     if (d % 64 != 0 || d > kShiftWidest) return at_most("channels", d, kShiftWidest);
     if (first.intermediate_size % 64 != 0) return "a hidden layer of no whole blocks of 64";
-    for (const StepShiftLayer& l : layers) {
-      if (std::string why = refuse_recurrence(l.spec, d); !why.empty()) return why;
-      if (l.spec.channel_shift != d) return "a channel mix without a shift";
-      if (!same_constants(first, l.spec)) return "layers of different constants";
+    for (const StepShiftLayer& l : m_.shifted.layers) {
       const RecurrenceSpec& r = l.spec.recurrence();
-      if (r.first_values != (l.spec.index == 0) || (l.spec.index == 0 && r.value_rank > 0) ||
-          (l.spec.index > 1 && r.value_rank != layers[1].spec.recurrence().value_rank))
-        return "values that are mixed in another way";
+      for (const int rank : {r.gate_rank, r.rate_rank, r.output_gate_rank, r.value_rank}) {
+        if (rank % 32 != 0 || rank > 4 * kShiftThreads)
+          return "ranks of " + std::to_string(rank) + ", expected whole blocks of 32";
+      }
     }
     if (m_.final_norm.kind != first.norm.kind) return "norms of different kinds";
-    if (m_.shifted.embedding_norm_weights != nullptr &&
-        m_.shifted.embedding_norm.kind != first.norm.kind)
-      return "norms of different kinds";
     if (m_.vocab_size % 4 != 0) return "a vocabulary of no multiple of 4";
     return "";
   }

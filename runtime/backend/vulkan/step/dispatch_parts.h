@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstring>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "runtime/backend/vulkan/step/step_dispatch.h"
@@ -20,7 +22,7 @@ std::string step_shader(const char* stem, quant::BlockType type, bool dot);
 /// Polls of a value that is not there before a workgroup times out.
 std::int32_t poll_limit_of(const StepDevice& device);
 
-/// Nothing: its logits are products like any other.
+/// The dispatch of the head; nothing where head.comp does not take it and logits are products like any other.
 std::optional<StepHead> step_head(const StepModel& model, const StepDevice& device,
                                   const DeviceWeights& weights);
 
