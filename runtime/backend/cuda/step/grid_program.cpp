@@ -290,11 +290,11 @@ class GridLayout {
     if (p_.even != 0) {
       // An answer takes that long at least, and questions keep it off.
       constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
-      constexpr std::uint32_t kWithBytes[kDecodePauses] = {1200, 4000, 1200, 1500, 2500};
+      constexpr std::uint32_t kWide[kDecodePauses] = {1200, 4000, 1200, 1500, 2500};
       constexpr std::uint32_t kWithSplits[kDecodePauses] = {1200, 4900, 1200, 1500, 900};
-      const auto& chosen = p_.warp_slots == 0                  ? kWithSplits
-                           : bound_by_bytes(p_.shapes[0].type) ? kWithBytes
-                                                               : kPauses;
+      const auto& chosen = p_.warp_slots == 0                     ? kWithSplits
+                           : p_.shapes[0].type == BlockType::wide ? kWide
+                                                                  : kPauses;
       for (int i = 0; i < kDecodePauses; ++i)
         p_.pauses[i] =
             tuning_.pauses[i] < 0 ? chosen[i] : static_cast<std::uint32_t>(tuning_.pauses[i]);
