@@ -70,8 +70,7 @@ Kernel choose(const Decode& p) {
   if (p.even != 0) {
     if (const Kernel kernel = even_kernel(p); kernel != nullptr) return kernel;
   }
-  unsigned types = 0;
-  for (int i = 0; i < p.num_shapes; ++i) types |= type_bit(p.shapes[i].type);
+  const unsigned types = types_of(p);
   for (const Choice& c : kChoices) {
     if ((types & ~c.types) != 0 || c.biased != (p.biased != 0)) continue;
     if (p.warp_slots != 0 ? c.items != 0 : c.items == 0 || p.items > c.items) continue;

@@ -58,6 +58,14 @@ constexpr unsigned type_bit(BlockType type) {
   return 1U << (type == BlockType::wide ? 31U : static_cast<unsigned>(type));
 }
 
+/// The types of a program's matrices, as bits. Program: Decode or ShiftStep.
+template <class Program>
+unsigned types_of(const Program& p) {
+  unsigned types = 0;
+  for (int i = 0; i < p.num_shapes; ++i) types |= type_bit(p.shapes[i].type);
+  return types;
+}
+
 struct DecodeMatrix {
   const void* data = nullptr;
   const void* scales = nullptr;

@@ -39,8 +39,7 @@ const Choice kChoices[] = {
 }  // namespace
 
 DecodeFunction even_kernel(const Decode& p) {
-  unsigned types = 0;
-  for (int i = 0; i < p.num_shapes; ++i) types |= type_bit(p.shapes[i].type);
+  const unsigned types = types_of(p);
   for (const Choice& c : kChoices) {
     if (c.shape + 1 == p.even && c.type == p.shapes[0].type && (types & ~c.types) == 0)
       return c.kernel;

@@ -34,8 +34,7 @@ const Choice kChoices[] = {kChoice<kFour, 1>, kChoice<kAll, 1>, kChoice<kAll, 2>
 
 /// The narrowest kernel that does it.
 Kernel choose(const ShiftStep& p) {
-  unsigned types = 0;
-  for (int i = 0; i < p.num_shapes; ++i) types |= type_bit(p.shapes[i].type);
+  const unsigned types = types_of(p);
   const int rounds = p.d > 4 * kShiftThreads ? 2 : 1;
   for (const Choice& c : kChoices) {
     if ((types & ~c.types) == 0 && c.rounds == rounds) return c.kernel;

@@ -29,6 +29,10 @@ __device__ __forceinline__ int dot16(int4 a, int4 b, int acc) {
   acc = __dp4a(a.z, b.z, acc);
   return __dp4a(a.w, b.w, acc);
 }
+/// Codes of eight bits.
+__device__ __forceinline__ int dot16(uint4 q, int4 x, int acc) {
+  return dot16(make_int4(int(q.x), int(q.y), int(q.z), int(q.w)), x, acc);
+}
 __device__ __forceinline__ int4 nibbles_low(uint4 q) {
   constexpr unsigned m = 0x0F0F0F0FU;
   return make_int4(int(q.x & m), int(q.y & m), int(q.z & m), int(q.w & m));
@@ -78,8 +82,8 @@ struct Packed<BlockType::q8_0> {
             load_stream(static_cast<const std::uint16_t*>(m.scales) + index)};
   }
   static __device__ __forceinline__ float dot(const Piece& p, const SharedInput& x, int block) {
-    int acc = dot16(make_int4(int(p.a.x), int(p.a.y), int(p.a.z), int(p.a.w)), x.q_low[block], 0);
-    acc = dot16(make_int4(int(p.b.x), int(p.b.y), int(p.b.z), int(p.b.w)), x.q_high[block], acc);
+    int acc = dot16(p.a, x.q_low[block], 0);
+    acc = dot16(p.b, x.q_high[block], acc);
     return f16(static_cast<std::uint16_t>(p.d)) * __int_as_float(x.meta[block].x) *
            static_cast<float>(acc);
   }
@@ -223,10 +227,8 @@ struct Packed<BlockType::wide> {
             load_stream(static_cast<const uint4*>(m.scales) + index)};
   }
   static __device__ __forceinline__ float dot(const Piece& p, const SharedInput& x, int block) {
-    const int a =
-        dot16(make_int4(int(p.a.x), int(p.a.y), int(p.a.z), int(p.a.w)), x.q_low[block], 0);
-    const int b =
-        dot16(make_int4(int(p.b.x), int(p.b.y), int(p.b.z), int(p.b.w)), x.q_high[block], 0);
+    const int a = dot16(p.a, x.q_low[block], 0);
+    const int b = dot16(p.b, x.q_high[block], 0);
     const int2 meta = x.meta[block];
     float sum = __uint_as_float(p.s.y) * static_cast<float>(sum_low(meta.y));
     sum = fmaf(__uint_as_float(p.s.w), static_cast<float>(sum_high(meta.y)), sum);

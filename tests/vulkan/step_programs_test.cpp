@@ -15,6 +15,10 @@ namespace {
 
 using quant::BlockType;
 
+WeightView view(BlockType type, std::int64_t rows, std::int64_t cols) {
+  return {.name = {}, .type = type, .rows = rows, .cols = cols, .data = {}};
+}
+
 /// A model of views without bytes behind them.
 struct Shape {
   ModelConfig config;
@@ -23,9 +27,6 @@ struct Shape {
 
   StepModel recorded() {
     const std::int64_t d = config.hidden_size;
-    const auto view = [](BlockType type, std::int64_t rows, std::int64_t cols) {
-      return WeightView{.name = {}, .type = type, .rows = rows, .cols = cols, .data = {}};
-    };
     weights.layers.clear();
     weights.embeddings = weights.head = view(table, config.vocab_size, d);
     for (const LayerSpec& l : config.layers) {
@@ -52,9 +53,6 @@ struct ShiftedShape {
 
   StepModel recorded() {
     const std::int64_t d = config.hidden_size;
-    const auto view = [](BlockType type, std::int64_t rows, std::int64_t cols) {
-      return WeightView{.name = {}, .type = type, .rows = rows, .cols = cols, .data = {}};
-    };
     weights.layers.clear();
     weights.embeddings = weights.head = view(table, config.vocab_size, d);
     for (const LayerSpec& l : config.layers) {

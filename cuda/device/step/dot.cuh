@@ -95,8 +95,8 @@ struct Streamed<BlockType::q8_0> {
     return {q[0], q[32], *reinterpret_cast<const std::uint16_t*>(p.scales)};
   }
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
-    const int a = dot16(make_int4(int(w.u.x), int(w.u.y), int(w.u.z), int(w.u.w)), x.low, 0);
-    const int b = dot16(make_int4(int(w.v.x), int(w.v.y), int(w.v.z), int(w.v.w)), x.high, 0);
+    const int a = dot16(w.u, x.low, 0);
+    const int b = dot16(w.v, x.high, 0);
     return fmaf(f16(w.d) * x.scale, static_cast<float>(a + b), acc);
   }
 };
@@ -183,8 +183,8 @@ struct Streamed<BlockType::wide> {
     return {q[0], q[32], *reinterpret_cast<const float4*>(p.scales)};
   }
   static __device__ __forceinline__ float dot(const Weights& w, const Input& x, float acc) {
-    const int a = dot16(make_int4(int(w.u.x), int(w.u.y), int(w.u.z), int(w.u.w)), x.low, 0);
-    const int b = dot16(make_int4(int(w.v.x), int(w.v.y), int(w.v.z), int(w.v.w)), x.high, 0);
+    const int a = dot16(w.u, x.low, 0);
+    const int b = dot16(w.v, x.high, 0);
     float sum = w.s.y * static_cast<float>(sum_low(x.sums));
     sum = fmaf(w.s.w, static_cast<float>(sum_high(x.sums)), sum);
     sum = fmaf(w.s.x, static_cast<float>(a), sum);

@@ -6,21 +6,8 @@ layout(set = 0, binding = 2) readonly buffer Vectors { float v[]; } vectors;
 layout(set = 0, binding = 2) readonly buffer Vectors4 { vec4 v[]; } vectors4;
 layout(set = 0, binding = 3) readonly buffer Table { uint v[]; } table;  // StepLayer of each layer
 layout(set = 0, binding = 4) readonly buffer Pass4 { uvec4 word[]; } pass4;
-// A bank: [layers, places, layer_floats].
-#ifdef RUNNEL_ADDRESSES
-layout(buffer_reference, std430, buffer_reference_align = 16) volatile buffer State { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) volatile buffer State4 { vec4 v[]; };
-#define state State(uvec2(a.state_low, a.state_high))
-#define state4 State4(uvec2(a.state_low, a.state_high))
-#else
-layout(set = 0, binding = 5) buffer State { float v[]; } state;
-layout(set = 0, binding = 5) buffer State4 { vec4 v[]; } state4;
-#endif
-layout(set = 0, binding = 6) buffer Stream { float v[]; } stream;  // x [D], in and out
-layout(set = 0, binding = 6) buffer Stream4 { vec4 v[]; } stream4;
-layout(push_constant) uniform Push { StepArgs a; };
+#include "step/token.glsl"
 
-layout(constant_id = 2) const uint THREADS = 512;
 layout(constant_id = 3) const uint D = 32;
 layout(constant_id = 4) const uint INNER = 32;
 layout(constant_id = 5) const uint K = 4;
@@ -42,10 +29,6 @@ layout(constant_id = 21) const uint GROUPS = 1;
 layout(constant_id = 22) const uint GATES = 0;  // 1: f is a matrix of its own
 layout(constant_id = 24) const uint QUERIES = 1;  // of a kv head that a workgroup takes: a divisor of G
 
-#define LANE gl_SubgroupInvocationID
-#define WARP subgroupBroadcastFirst(gl_SubgroupID)  // of which drivers know that all lanes have the same
-const uint kLanes = kSubgroup;
-const uint kWarps = THREADS / kLanes;
 const uint kSlots = SINKS + WINDOW + MEMORY;
 const uint kPositional = SINKS + WINDOW;
 const bool kRotary = kPositional > 0;

@@ -11,16 +11,8 @@ layout(buffer_reference, std430, buffer_reference_align = 16) volatile readonly 
 layout(set = 0, binding = 2) volatile readonly buffer Vectors { float v[]; } vectors;
 layout(set = 0, binding = 2) volatile readonly buffer Vectors4 { vec4 v[]; } vectors4;
 layout(set = 0, binding = 3) volatile readonly buffer Table { uint v[]; } table;  // kShiftLayerWords of each layer
-// A bank: [layers, places, layer_floats].
-layout(buffer_reference, std430, buffer_reference_align = 16) volatile buffer State { float v[]; };
-layout(buffer_reference, std430, buffer_reference_align = 16) volatile buffer State4 { vec4 v[]; };
-#define state State(uvec2(a.state_low, a.state_high))
-#define state4 State4(uvec2(a.state_low, a.state_high))
-layout(set = 0, binding = 6) buffer Stream { float v[]; } stream;  // x [D], in and out
-layout(set = 0, binding = 6) buffer Stream4 { vec4 v[]; } stream4;
-layout(push_constant) uniform Push { StepArgs a; };
+#include "step/token.glsl"
 
-layout(constant_id = 2) const uint THREADS = 512;
 layout(constant_id = 3) const uint D = 64;
 layout(constant_id = 4) const uint INNER = 64;
 layout(constant_id = 5) const uint HEADS = 1;
@@ -42,11 +34,6 @@ layout(constant_id = 20) const uint LAYERS = 1;
 layout(constant_id = 21) const uint GROUPS = 1;
 // Matrices from kShiftUp on that workgroups without a head bring into the device's cache while others have one.
 layout(constant_id = 22) const uint AHEAD = 0;
-
-#define LANE gl_SubgroupInvocationID
-#define WARP subgroupBroadcastFirst(gl_SubgroupID)  // of which drivers know that all lanes have the same
-const uint kLanes = kSubgroup;
-const uint kWarps = THREADS / kLanes;
 
 // Places of a layer's activations, in words; each a multiple of 4.
 const uint kRanks = RANK_F + RANK_R + RANK_GATE + RANK_MIX;

@@ -10,8 +10,6 @@ using quant::BlockType;
 /// 0.5 us on a GPU, and a thread of a software driver may not run for a while.
 constexpr std::int32_t kPollLimit = 1 << 21, kSoftwarePollLimit = 1 << 30;
 
-std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 MatrixPart part_of(const DeviceMatrix& m) {
   const auto entry = matrix_entry(m);
   return {.first_row = 0, .rows = entry[1], .scales = entry[2], .high = entry[3]};

@@ -19,8 +19,6 @@ constexpr std::uint32_t kEvenColumns = 64, kEvenOf = 16, kMostEvenItems = 80;
 // Vectors of 4 columns that a lane has of gates of their own type.
 constexpr std::uint32_t kMostGateVectors = 8;
 
-std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 /// How a stage's columns are shared, as include/even_columns.glsl has it.
 struct Stage {
   std::uint32_t slices = 0;   // 0: not at all

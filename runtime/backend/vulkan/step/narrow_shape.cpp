@@ -21,8 +21,6 @@ constexpr std::uint32_t kMostMixers = 3;      // of a query head
 constexpr std::uint32_t kMostHeadItems = 12;  // of a lane of a row of the head
 constexpr std::uint32_t kThreads32 = 512;     // of workgroups whose subgroups are of 32 lanes
 
-std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 std::string too_many(const char* what, std::uint64_t n, std::uint64_t most) {
   return std::to_string(n) + what + ", expected at most " + std::to_string(most);
 }

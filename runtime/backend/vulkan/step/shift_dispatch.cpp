@@ -10,8 +10,6 @@ namespace {
 
 using TableEntry = std::array<std::uint32_t, kShiftLayerWords>;
 
-std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 /// In the order of the entry's; those of low rank may be missing.
 std::array<const DeviceMatrix*, kShiftMatrixCount> matrices_of(const DeviceLayer& w) {
   return {&w.q,       &w.k,       &w.v,      &w.down[0],    &w.down[1],
@@ -86,11 +84,6 @@ struct ShiftConstants {
       ahead;
 };
 
-std::uint32_t low_constant(quant::BlockType type) {
-  if (type == quant::BlockType::f32) return kStepF32;
-  return type == quant::BlockType::f16 ? kStepF16 : kStepBf16;
-}
-
 ShiftConstants constants_of(const StepModel& m, const StepDevice& d, const ShiftShape& s) {
   const LayerSpec& l = m.shifted.layers.front().spec;
   return {.threads = s.threads,
@@ -102,7 +95,7 @@ ShiftConstants constants_of(const StepModel& m, const StepDevice& d, const Shift
           .rank_r = s.ranks[1],
           .rank_gate = s.ranks[2],
           .rank_mix = s.ranks[3],
-          .low_type = low_constant(s.low_type),
+          .low_type = plain_type_constant(s.low_type),
           .centred = l.norm.kind == Norm::layer ? 1U : 0U,
           .embedding_norm = m.shifted.embedding_norm_weights != nullptr ? 1U : 0U,
           .group_norm = l.output_norm == OutputNorm::groups ? 1U : 0U,

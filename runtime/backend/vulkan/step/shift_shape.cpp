@@ -15,8 +15,6 @@ constexpr std::uint32_t kMostRounds = 2;       // vectors of the residual stream
 // Matrices behind the output that are brought into the cache: up, down.
 constexpr std::uint32_t kMostAhead = 2, kAhead = 1;
 
-std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 std::string refuse_model(const StepModel& m) {
   if (std::string why = refuse_shift_model(m); !why.empty()) return why;
   for (const StepShiftLayer& each : m.shifted.layers) {

@@ -8,6 +8,9 @@
 
 namespace runnel::vulkan {
 
+/// A size of a model as shaders have it.
+constexpr std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
+
 struct StepDevice {
   std::uint32_t subgroup = 1;         // lanes that a pipeline can demand; 1: none
   std::uint32_t group_threads = 0;    // of a workgroup, at most

@@ -13,8 +13,6 @@ namespace {
 
 using quant::BlockType;
 
-std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 using TableEntry = std::array<std::uint32_t, kStepLayerWords>;
 
 TableEntry layer_entry(const DeviceLayer& w) {
@@ -29,7 +27,7 @@ TableEntry layer_entry(const DeviceLayer& w) {
   if (w.projections.size() == 2) {
     const DeviceMatrix& gates = w.projections.back().matrix;
     words[kStepGates] = matrix_entry(gates)[0];
-    words[kStepGateType] = gates.type == BlockType::f16 ? kStepF16 : kStepBf16;
+    words[kStepGateType] = plain_type_constant(gates.type);
   }
   std::size_t at = kStepMatrices;
   for (const DeviceMatrix* m :

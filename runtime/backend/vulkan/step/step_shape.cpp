@@ -21,8 +21,6 @@ constexpr std::uint32_t kMostHeld = 8;                        // items of a lane
 constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
 constexpr std::uint32_t kFewestHeadLanes = 4, kMostHeadItems = 9;
 
-std::uint32_t u(std::int64_t n) { return static_cast<std::uint32_t>(n); }
-
 /// What no program of one token computes.
 std::string refuse_form(const StepModel& m) {
   if (!m.recognised()) return m.why_not;
@@ -144,9 +142,14 @@ StageTeams StageTeams::of(const StepDevice& d, BlockType type, std::uint32_t thr
   return s;
 }
 
+std::uint32_t plain_type_constant(BlockType type) {
+  if (type == BlockType::f32) return kStepF32;
+  return type == BlockType::f16 ? kStepF16 : kStepBf16;
+}
+
 std::uint32_t gate_type_constant(const StepModel& model) {
   const WeightView* gates = gates_apart(model.layers.front());
-  return gates == nullptr || kept(*gates) == BlockType::f16 ? kStepF16 : kStepBf16;
+  return gates == nullptr ? kStepF16 : plain_type_constant(kept(*gates));
 }
 
 std::uint32_t step_threads(const StepDevice& d) {

@@ -105,6 +105,9 @@ struct StageTeams {
                        const std::array<StageRows, 4>& stages);
 };
 
+/// What shaders call f32, f16 or bf16.
+std::uint32_t plain_type_constant(quant::BlockType type);
+
 /// The constants of gates of their own type; f16 where there are none.
 std::uint32_t gate_type_constant(const StepModel& model);
 
