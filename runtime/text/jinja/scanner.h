@@ -33,12 +33,10 @@ class Scanner {
   }
   /// Says that `what` should stand here.
   void expected(const std::string& what) {
-    const std::size_t size = ended() ? 0 : std::max(word_size(), utf8_step(rest()).length);
-    const std::string found = source_.substr(at_, size);
-    wrong("expected " + what + ", found " +
-          (closes()        ? "the end of the tag"
-           : found.empty() ? "the end"
-                           : in_quotes(found)));
+    std::string found = ended() ? "the end" : "the end of the tag";
+    if (!ended() && !closes())
+      found = in_quotes(rest().substr(0, std::max(size_of(kWord), utf8_step(rest()).length)));
+    wrong("expected " + what + ", found " + found);
   }
 
   /// What stands before the next tag, comment or the end, less what the tags beside it take from it. Goes past a comment.
@@ -54,34 +52,35 @@ class Scanner {
     if (takes_indent && (line > 0 || line_starts) &&
         stripped(text.substr(line), true, false).empty())
       text.resize(line);
-    if (rest().starts_with("{#")) {
-      go(control(at_ + 2) == ' ' ? 2 : 3);
-      const std::size_t end = source_.find("#}", at_);
-      if (end == source_.npos)
-        wrong("the comment {# is not closed");
-      else
-        leave(end + 2 - at_, end > at_ ? control(end - 1) : ' ', true);
+    if (rest().starts_with("{#") && rest().find("#}", 2) == std::string_view::npos)
+      wrong("the comment {# is not closed");
+    if (opens("{#")) {
+      while (!closes()) go(1);
+      close();
     }
     return text;
   }
-  /// Begins a tag if `tag` ({{ or {%) stands here.
+  /// Begins a tag if `tag` ({{, {% or {#) stands here.
   bool opens(std::string_view tag) {
     if (!rest().starts_with(tag)) return false;
-    closing_ = tag == "{{" ? "}}" : "%}";
+    closing_ = tag == "{{" ? "}}" : tag == "{%" ? "%}" : "#}";
     take(control(at_ + 2) == ' ' ? 2 : 3);
     return true;
   }
-  /// Ends it.
+  /// Ends it. All but {{ }} take the line end behind them.
   void close() {
     const std::size_t size = closing_size();
     if (size == 0) return expected("the end of the tag");
-    leave(size, size == 3 ? at(at_) : ' ', closing_ == "%}");
+    control_ = size == 3 ? at(at_) : ' ';
+    go(size);
+    if (closing_ != "}}" && control_ == ' ' && at(at_) == '\n') go(1);
+    closing_ = "";
   }
 
-  /// Whether this word or sign stands here.
+  /// Whether this word or sign stands here, in a tag.
   bool sees(std::string_view name) const {
     return rest().starts_with(name) && (name == "}" || closing_size() == 0) &&
-           !(is_word(name.back()) && is_word(at(at_ + name.size())));
+           !(is_one_of(kWord, name.back()) && is_one_of(kWord, at(at_ + name.size())));
   }
   bool takes(std::string_view name) {
     const bool there = sees(name);
@@ -92,7 +91,7 @@ class Scanner {
     if (!takes(name)) expected("'" + std::string(name) + "'");
   }
   /// Empty if there is none here.
-  std::string take_word() { return is_digit(at(at_)) ? "" : take(word_size()); }
+  std::string take_word() { return is_one_of(kDigits, at(at_)) ? "" : take(size_of(kWord)); }
   std::string take_name() {
     std::string word = take_word();
     if (word.empty()) expected("a name");
@@ -108,7 +107,7 @@ class Scanner {
   }
   /// A number, or one text or several.
   std::optional<Value> take_constant() {
-    if (is_digit(at(at_))) return take_number();
+    if (is_one_of(kDigits, at(at_))) return take_number();
     if (!is_one_of("'\"", at(at_))) return {};
     std::string text;
     while (is_one_of("'\"", at(at_))) text += take_string();
@@ -116,24 +115,22 @@ class Scanner {
   }
 
  private:
+  static constexpr std::string_view kDigits = "0123456789";
+  static constexpr std::string_view kWord =
+      "0123456789_abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   static bool is_one_of(std::string_view all, char c) { return all.find(c) != all.npos; }
-  static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-  static bool is_word(char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  }
 
   std::string_view rest() const { return std::string_view(source_).substr(at_); }
   char at(std::size_t i) const { return i < source_.size() ? source_[i] : ' '; }
   /// What - or + there says of the white space beside a tag; a space if it is neither.
   char control(std::size_t i) const { return is_one_of("-+", at(i)) ? at(i) : ' '; }
-  std::size_t word_size() const {
-    const std::string_view text = rest();
-    return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_word) -
-                                    text.begin());
+  /// Of what stands here that is all of these characters.
+  std::size_t size_of(std::string_view characters) const {
+    return std::min(rest().find_first_not_of(characters), rest().size());
   }
   /// Of what closes the tag here, with a sign before it; 0 if the tag goes on.
   std::size_t closing_size() const {
-    const std::size_t sign = at(at_) == '-' || (at(at_) == '+' && closing_ == "%}") ? 1 : 0;
+    const std::size_t sign = at(at_) == '-' || (at(at_) == '+' && closing_ != "}}") ? 1 : 0;
     return rest().substr(sign).starts_with(closing_) ? sign + 2 : 0;
   }
 
@@ -151,20 +148,15 @@ class Scanner {
       if (c = utf8_step(rest()); kSpaces.find(c.code_point) == kSpaces.npos) break;
     return taken;
   }
-  /// Goes past the end of a tag. A block takes the line end behind it.
-  void leave(std::size_t size, char its_control, bool block) {
-    go(size);
-    control_ = its_control;
-    if (block && control_ == ' ' && at(at_) == '\n') go(1);
-  }
 
   Value take_number() {
     const std::string_view text = rest();
-    const auto digits = std::find_if_not(text.begin(), text.end(), is_digit) - text.begin();
+    const std::size_t digits = size_of(kDigits);
     double real = 0;
-    auto size = std::from_chars(text.data(), text.data() + text.size(), real).ptr - text.data();
+    const char* const end = std::from_chars(text.data(), text.data() + text.size(), real).ptr;
+    auto size = static_cast<std::size_t>(end - text.data());
     if (size == digits + 1) size = digits;  // the point of a member
-    const std::string number = take(static_cast<std::size_t>(size));
+    const std::string number = take(size);
     const auto integer = number_in<std::int64_t>(number);
     if (size == digits && !integer) wrong("the number " + number + " is too large");
     return integer ? Value(*integer) : Value(real);
@@ -200,8 +192,8 @@ class Scanner {
   std::size_t at_ = 0;
   int line_ = 1;
   int taken_line_ = 1;
-  std::string_view closing_ = "}}";  // of the tag
-  char control_ = ' ';               // of the end of the last tag
+  std::string_view closing_;  // of the tag; empty outside of tags, where nothing is seen
+  char control_ = ' ';        // of the end of the last tag
   std::optional<Error> error_;
 };
 
