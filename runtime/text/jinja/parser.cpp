@@ -15,7 +15,7 @@ namespace {
 using Words = std::initializer_list<std::string_view>;
 using Names = std::vector<std::string>;
 using Nodes = std::vector<Node>;
-constexpr int kMostDepth = 200;  // published templates stay below 40
+constexpr int kMostDepth = 200;  // published templates stay below 20
 
 /// How strongly what stands behind a value binds it. kSign: - before one.
 enum Strength { kIf, kOr, kAnd, kNot, kComparison, kSum, kJoin, kProduct, kFilter, kSign, kMember };
@@ -61,46 +61,49 @@ Dict loop_at(const std::vector<Value>& all, std::size_t i) {
            {"nextitem", left > 1 ? all[i + 1] : Value()}}};
 }
 
-class Parser : Scanner {
+class Parser : public Scanner {
  public:
   Parser(std::string_view source, const Builtins& builtins)
       : Scanner(source), builtins_(builtins) {}
 
-  Result<Node> run() {
-    Node body = parse_body({});
-    if (error()) return *error();
-    return body;
+  /// Up to the end; or, if it is that of a construct, the rest of its tag and what follows up to {% word %} with one of
+  /// `ends`. The first of them, which ends the construct, is taken with its tag; the word of another is left.
+  Node parse_body(Words ends = {}) {
+    const int depth = depth_;
+    deepen();
+    if (ends.size() > 0) close();
+    Nodes parts;
+    while (!ended()) {
+      if (Text text = take_text(); !text.empty()) parts.push_back(constant(text));
+      if (opens("{{")) {
+        parts.push_back(parse_tuple());
+        close();
+      } else if (opens("{%")) {
+        if (sees_one_of(ends)) break;
+        parts.push_back(parse_statement());
+      }
+    }
+    if (ends.size() > 0 && ended()) expected("{% " + std::string(*ends.begin()) + " %}");
+    if (ends.size() > 0 && takes(*ends.begin())) close();
+    depth_ = depth;
+    return node([parts](Run& run) {
+      for (std::size_t i = 0; i < parts.size() && run.flow == Run::Flow::on; ++i)
+        run.out += run.written(parts[i](run));
+      return Value();
+    });
   }
 
  private:
-  /// Whether there is more between commas, up to `closing`.
-  bool more(std::string_view closing, bool first) {
-    if (!first && !sees(closing)) expect(",");
-    return !takes(closing) && !error();
-  }
   bool sees_one_of(Words words) const {
     return std::any_of(words.begin(), words.end(), [this](auto word) { return sees(word); });
   }
-
-  /// Counts how deep constructs and nodes stand in one another; what stands in this one until its end.
-  struct Nesting {
-    int& depth;
-    const int before;
-    ~Nesting() { depth = before; }
-  };
-  Nesting nested() {
-    deepen();
-    return {depth_, depth_ - 1};
-  }
+  /// Of constructs and nodes in one another.
   void deepen() {
     if (++depth_ > kMostDepth) wrong("nested deeper than " + std::to_string(kMostDepth));
   }
-  Node node(Node::Part part) {
-    deepen();
-    return {line(), std::move(part)};
-  }
-  Node constant(Value value) const {
-    return {line(), [value](Run&) { return value; }};
+  Node node(Node::Part part) const { return {line(), std::move(part)}; }
+  Node constant(const Value& value) const {
+    return node([value](Run&) { return value; });
   }
   /// A call of what is built in.
   Node call(const std::string& name, const Nodes& arguments) {
@@ -115,71 +118,26 @@ class Parser : Scanner {
 
   // --- statements
 
-  /// Until {% word %} with one of `ends`, whose word is left to be taken.
-  Node parse_body(Words ends) {
-    const Nesting nesting = nested();
-    Nodes parts;
-    while (!ended()) {
-      if (Text text = take_text(); !text.empty()) parts.push_back(output(constant(text)));
-      if (opens("{{")) {
-        parts.push_back(output(parse_tuple()));
-        close();
-      } else if (opens("{%")) {
-        if (sees_one_of(ends)) break;
-        parts.push_back(parse_statement());
-      }
-    }
-    if (ends.size() > 0 && ended()) expected("{% " + std::string(*ends.begin()) + " %}");
-    return node([parts](Run& run) {
-      for (std::size_t i = 0; i < parts.size() && run.flow == Run::Flow::on; ++i) parts[i](run);
-      return Value();
-    });
-  }
-  Node output(Node value) const {
-    return {line(), [value](Run& run) {
-              run.out += run.written(value(run));
-              return Value();
-            }};
-  }
-  /// The rest of a tag, and what follows up to {% last %}.
-  Node parse_block(std::string_view last) {
-    close();
-    Node body = parse_body({last});
-    expect(last);
-    close();
-    return body;
-  }
-  /// The same, as the text that it writes.
+  /// What parse_body({last}) writes, as a text.
   Node parse_captured(std::string_view last) {
-    return node([body = parse_block(last)](Run& run) {
+    return node([body = parse_body({last})](Run& run) {
       Text outside = std::exchange(run.out, Text());
       in_block(run, run.scope, [&] { return body(run); });
       return std::exchange(run.out, std::move(outside));
     });
   }
-  /// [{% else %} …] {% last %}, of which the first {% is taken already.
-  Node parse_else(std::string_view last) {
-    if (takes("else")) return parse_block(last);
-    expect(last);
-    close();
-    return {};
-  }
-
   Node parse_statement() {
-    const Nesting nesting = nested();
     const std::string word = take_name();
     if (word == "if") return parse_if();
     if (word == "for") return parse_for();
     if (word == "set") return parse_set();
     if (word == "macro") return parse_macro();
-    if (word == "generation") return parse_block("endgeneration");
-    if (word.starts_with("end") || word == "else" || word == "elif") {
+    if (word == "generation") return parse_body({"endgeneration"});
+    if (word.starts_with("end") || word == "else" || word == "elif")
       wrong("'" + word + "' closes nothing");
-    } else if (word != "break" && word != "continue") {
+    if (word != "break" && word != "continue")
       wrong("the statement " + in_quotes(word) + " is not known here", ErrorCode::unsupported);
-    } else if (loops_ == 0) {
-      wrong("'" + word + "' outside a loop");
-    }
+    if (loops_ == 0) wrong("'" + word + "' outside a loop");
     close();
     return node([flow = word == "break" ? Run::Flow::leave : Run::Flow::next](Run& run) {
       run.flow = flow;
@@ -190,11 +148,11 @@ class Parser : Scanner {
   Node parse_if() {
     std::vector<std::pair<Node, Node>> branches;
     do {
-      Node condition = parse_tuple(kOr);
-      close();
+      const Node condition = parse_tuple(kOr);
       branches.emplace_back(condition, parse_body({"endif", "elif", "else"}));
     } while (takes("elif"));
-    return node([branches, otherwise = parse_else("endif")](Run& run) {
+    const Node otherwise = takes("else") ? parse_body({"endif"}) : Node();
+    return node([branches, otherwise](Run& run) {
       for (const auto& [condition, body] : branches)
         if (condition(run).truth()) return body(run);
       return otherwise(run);
@@ -214,11 +172,10 @@ class Parser : Scanner {
     expect("in");
     const Node iterated = parse_tuple(kOr);
     const Node condition = takes("if") ? parse(kIf) : Node();
-    close();
     ++loops_;
     const Node body = parse_body({"endfor", "else"});
     --loops_;
-    const Node otherwise = parse_else("endfor");
+    const Node otherwise = takes("else") ? parse_body({"endfor"}) : Node();
     return node([names, iterated, condition, body, otherwise](Run& run) {
       std::vector<Value> all = run.items(iterated(run));
       std::erase_if(all, [&](const Value& value) {
@@ -261,14 +218,15 @@ class Parser : Scanner {
   Node parse_macro() {
     const std::string name = take_name();
     Nodes parameters;
+    bool optional = false;
     expect("(");
-    for (bool first = true; more(")", first); first = false) {
-      const bool optional = !first && parameters.back();
+    while (!takes(")") && !error()) {
       const std::string parameter = take_name();
-      parameters.push_back(takes("=") ? parse(kIf) : Node());
+      if (optional && !sees("=")) wrong("a parameter without default after one with a default");
+      optional = takes("=");
+      parameters.push_back(optional ? parse(kIf) : Node());
       parameters.back().name = parameter;
-      if (optional && !parameters.back())
-        wrong("a parameter without default after one with a default");
+      if (!sees(")")) expect(",");
     }
     const int loops = std::exchange(loops_, 0);
     const Node body = parse_captured("endmacro");
@@ -283,12 +241,10 @@ class Parser : Scanner {
           for (std::size_t i = 0; i < parameters.size(); ++i) {
             const Node& otherwise = parameters[i];
             const Value* given = call.find(i, otherwise.name);
-            const Value missing =
-                Undefined{"parameter " + in_quotes(otherwise.name) + " was not provided"};
-            call.run.scope->variables[otherwise.name] = given != nullptr ? *given
-                                                        : otherwise      ? otherwise(call.run)
-                                                                         : missing;
             taken += given != nullptr ? 1 : 0;
+            Value value = Undefined{"parameter " + in_quotes(otherwise.name) + " was not provided"};
+            if (given != nullptr || otherwise) value = given ? *given : otherwise(call.run);
+            call.run.scope->variables[otherwise.name] = value;
           }
           if (taken < call.arguments.size())
             return call.run.wrong(title + " has no parameter for one of the arguments");
@@ -303,7 +259,6 @@ class Parser : Scanner {
 
   /// Expressions between commas; one without a comma is itself.
   Node parse_tuple(int least = kIf) {
-    const Nesting nesting = nested();
     Node value = parse(least);
     if (!sees(",")) return value;
     Nodes items = {value};
@@ -313,13 +268,16 @@ class Parser : Scanner {
 
   /// With operators of at least this strength.
   Node parse(int least) {
-    const Nesting nesting = nested();
+    const int depth = depth_;
+    deepen();
     Node value = least <= kNot && takes("not") ? call("not", {parse(kNot)})
                  : takes("-") ? call("-", {constant(std::int64_t{0}), parse(kSign)})
                  : takes("+") ? parse(kSign)
                               : parse_operand();
     if (!value) expected("an expression");
-    return parse_behind(value, least);
+    value = parse_behind(value, least);
+    depth_ = depth;
+    return value;
   }
 
   /// Null if none begins here.
@@ -338,18 +296,20 @@ class Parser : Scanner {
     }
     const std::string name = take_word();
     if (name.empty()) return {};
-    return {line(), [name](Run& run) { return run.variable(name); }};
+    return node([name](Run& run) { return run.variable(name); });
   }
   /// Arguments, items, or keys and values, whose opening bracket is taken already, behind those of `list`.
   Nodes parse_list(std::string_view closing, Nodes list = {}) {
-    for (bool first = true; more(closing, first); first = false) {
+    while (!takes(closing) && !error()) {
       if (sees("*")) wrong("* before an argument is not known here", ErrorCode::unsupported);
       const std::string name = closing == ")" ? take_argument_name() : "";
       list.push_back(parse(kIf));
       list.back().name = name;
-      if (closing != "}") continue;
-      expect(":");
-      list.push_back(parse(kIf));
+      if (closing == "}") {
+        expect(":");
+        list.push_back(parse(kIf));
+      }
+      if (!sees(closing)) expect(",");
     }
     return list;
   }
@@ -389,6 +349,7 @@ class Parser : Scanner {
         value = compared || strength <= kAnd ? logic(value, right, sign == "or") : right;
         compared = next;
       }
+      deepen();
     }
     return value;
   }
@@ -412,9 +373,7 @@ class Parser : Scanner {
     do parts.push_back(sees(":") || sees("]") ? constant(nullptr) : parse(kIf));
     while (parts.size() < 4 && takes(":"));
     expect("]");
-    if (parts.size() == 2) return call(".", parts);
-    parts.resize(4, constant(nullptr));
-    return call("[:]", parts);
+    return call(parts.size() == 2 ? "." : "[:]", parts);
   }
   /// The rest of `is test`, whose argument may stand without brackets.
   Node parse_test(Node value) {
@@ -445,7 +404,9 @@ Result<Template> Template::parse(std::string_view source) {
   if (const std::size_t bad = first_invalid_utf8(source); bad != source.npos)
     return fail(ErrorCode::malformed, "chat template: byte ", bad, " is not UTF-8");
   auto builtins = std::make_shared<const Builtins>(make_builtins());
-  RUNNEL_TRY(Node body, Parser(source, *builtins).run());
+  Parser parser(source, *builtins);
+  Node body = parser.parse_body();
+  if (parser.error()) return *parser.error();
   return Template(std::move(builtins), std::move(body));
 }
 

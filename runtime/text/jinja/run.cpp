@@ -23,7 +23,7 @@ Value slice(Call& c) {
   const Value object = c[0];
   if (!c.run.defined(object)) return {};
   if (!object.is<Text>() && !object.is<List>()) return c.run.wrong("a slice of " + object.type());
-  for (std::size_t i = 1; i <= 3; ++i)
+  for (std::size_t i = 1; i < c.arguments.size(); ++i)
     if (const Value part = c[i]; !part.as_integer() && !part.is_none())
       return c.run.wrong("a slice needs numbers, not " + part.type());
   const std::int64_t size = size_of(object);

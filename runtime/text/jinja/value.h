@@ -65,7 +65,7 @@ class Value {
   using Shared = std::shared_ptr<const T>;
 
  public:
-  Value() = default;  // undefined
+  Value() : weight_(0) {}  // undefined, of a statement
   Value(Undefined undefined) : data_(std::make_shared<Undefined>(std::move(undefined))) {}
   Value(std::nullptr_t) : data_(nullptr) {}
   Value(bool value) : data_(value) {}
