@@ -14,13 +14,13 @@ namespace runnel::jinja {
 
 namespace {
 
+using Member = std::pair<Value, Value>;
 constexpr auto npos = Text::npos;
 constexpr std::int64_t kEach = -1;     // no limit
 constexpr char32_t kStart = 0x110000;  // stands before the first character
 
 bool is_latin(char32_t c) { return (code_point(c) | 32) >= U'a' && (code_point(c) | 32) <= U'z'; }
 bool is_letter(char32_t c) { return is_latin(c) || (c >= 0x80 && c != kStart); }
-bool is_digit(char32_t c) { return code_point(c) >= U'0' && code_point(c) <= U'9'; }
 
 /// Lower case behind characters that are inside(character) a word, upper case behind others.
 Text cased(Text text, bool (*inside)(char32_t)) {
@@ -39,7 +39,7 @@ Text lowered(Text text) {
 template <class Items, class Make>
 List listed(const Items& all, const Make& make) {
   List out;
-  for (const auto& one : all) out.items.push_back(make(one));
+  for (const auto& one : all) out.items.push_back(std::invoke(make, one));
   return out;
 }
 
@@ -118,13 +118,13 @@ Value replace(Call& c) {
   return joined(c.run, split(c.run, c.text(0), c.text(1, "old"), limit), c.text(2, "new"));
 }
 
-/// The size of the first of the texts asked for that the text begins, or ends, with.
-std::optional<std::size_t> affix(Call& c, bool at_end) {
+/// The text without the first of the texts asked for that it begins, or ends, with; nothing if there is none.
+std::optional<Text> without(Call& c, bool at_end) {
   const Text text = c.text(0);
-  const Value wanted = c[1];
-  for (const Value& one : wanted.is<List>() ? c.run.items(wanted) : std::vector{wanted}) {
+  for (const Value& one : c[1].is<List>() ? c.run.items(c[1]) : std::vector{c[1]}) {
     const Text part = c.run.needed(one);
-    if (at_end ? text.ends_with(part) : text.starts_with(part)) return part.size();
+    if (at_end ? text.ends_with(part) : text.starts_with(part))
+      return text.substr(at_end ? 0 : part.size(), text.size() - part.size());
   }
   return {};
 }
@@ -148,7 +148,7 @@ Value join(Run& run, const Value& list, const Text& between, const Value& attrib
 
 /// By a member if `attribute` is one; upper and lower case are the same unless `exact`.
 List sorted(Run& run, const Value& list, const Value& attribute, bool down, bool exact) {
-  std::vector<std::pair<Value, Value>> keyed;
+  std::vector<Member> keyed;
   if (!run.charge(std::min<std::uint64_t>(list.weight(), ~0U) * 16)) return {};
   for (const Value& value : run.items(list)) {
     Value key = attribute.is_undefined() ? value : path(run, value, attribute);
@@ -160,7 +160,7 @@ List sorted(Run& run, const Value& list, const Value& attribute, bool down, bool
   std::stable_sort(keyed.begin(), keyed.end(), [down](const auto& x, const auto& y) {
     return std::is_lt(down ? order(y.first, x.first) : order(x.first, y.first));
   });
-  return listed(keyed, [](const auto& one) { return one.second; });
+  return listed(keyed, &Member::second);
 }
 
 Value first(const std::vector<Value>& items) {
@@ -177,12 +177,16 @@ Value pairs(Run& run, const Value& dict) {
   });
 }
 
+Value called(Run& run, const std::string& name, Arguments arguments) {
+  Call call{run, std::move(arguments)};
+  return builtin(run.builtins, name)(call);
+}
+
 /// The filter or test that argument `i` names, with the arguments behind it, of a value.
 Value apply(Call& c, const char* kind, std::size_t i, const Value& value) {
   Arguments arguments = {{"", value}};
   for (std::size_t k = i + 1; k < c.arguments.size(); ++k) arguments.push_back(c.arguments[k]);
-  Call applied{c.run, std::move(arguments)};
-  return builtin(c.run.builtins, kind + bytes_of(c.needed(i)))(applied);
+  return called(c.run, kind + bytes_of(c.needed(i)), std::move(arguments));
 }
 
 /// The items of a list; none of what is false.
@@ -231,7 +235,7 @@ Value to_json(Call& c) {
     style.comma = c.run.written(item(c.run, marks, std::int64_t{0}));
     style.colon = c.run.written(item(c.run, marks, std::int64_t{1}));
   }
-  const Value value = c[0];
+  const Value& value = c[0];
   const std::size_t per_item =
       style.comma.size() + style.colon.size() +
       style.indent.value_or(U"").size() * static_cast<std::size_t>(value.depth() + 1);
@@ -242,7 +246,7 @@ Value to_json(Call& c) {
 
 /// int and float: of a number or of a text.
 Value number(Call& c, bool whole) {
-  const Value value = c[0];
+  const Value& value = c[0];
   const std::string text = value.is<Text>() ? bytes_of(stripped(c.text(0), true, true)) : "";
   const auto integer = value.is<Text>() ? number_in<std::int64_t>(text) : value.as_integer();
   const auto real = value.is<Text>() ? number_in<double>(text) : value.as_real();
@@ -253,9 +257,8 @@ Value number(Call& c, bool whole) {
                                  : c.run.wrong("a number beyond 64 bits");
 }
 
-bool is_odd(Call& c) {
-  Call rest{c.run, {{"", c[0]}, {"", std::int64_t{2}}}};
-  return c.run.builtins.at("%")(rest).truth();
+bool is_multiple(Call& c, const Value& of) {
+  return !called(c.run, "%", {{"", c[0]}, {"", of}}).truth();
 }
 
 Value range(Call& c) {
@@ -311,13 +314,10 @@ void add_builtins(Builtins& table) {
   table["str.split"] = [](Call& c) { return split_method(c, false); };
   table["str.rsplit"] = [](Call& c) { return split_method(c, true); };
   table["str.splitlines"] = split_lines;
-  table["str.startswith"] = [](Call& c) { return affix(c, false).has_value(); };
-  table["str.endswith"] = [](Call& c) { return affix(c, true).has_value(); };
-  table["str.removeprefix"] = [](Call& c) { return c.text(0).substr(affix(c, false).value_or(0)); };
-  table["str.removesuffix"] = [](Call& c) {
-    const Text text = c.text(0);
-    return text.substr(0, text.size() - affix(c, true).value_or(0));
-  };
+  table["str.startswith"] = [](Call& c) { return without(c, false).has_value(); };
+  table["str.endswith"] = [](Call& c) { return without(c, true).has_value(); };
+  table["str.removeprefix"] = [](Call& c) { return without(c, false).value_or(c.text(0)); };
+  table["str.removesuffix"] = [](Call& c) { return without(c, true).value_or(c.text(0)); };
   table["str.lower"] = table["|lower"] = [](Call& c) { return lowered(c.text(0)); };
   table["str.upper"] =
       table["|upper"] = [](Call& c) { return cased(c.text(0), [](char32_t) { return false; }); };
@@ -334,18 +334,12 @@ void add_builtins(Builtins& table) {
   table["str.join"] = [](Call& c) { return join(c.run, c[1], c.text(0)); };
   table["str.count"] = [](Call& c) { return split(c.run, c.text(0), c.needed(1)).size() - 1; };
   table["str.isdigit"] = [](Call& c) {
-    const Text text = c.text(0);
-    return !text.empty() && std::all_of(text.begin(), text.end(), is_digit);
+    return c[0].truth() && c.text(0).find_first_not_of(U"0123456789") == npos;
   };
-  table["str.find"] = [](Call& c) {
-    const std::size_t at = c.text(0).find(c.needed(1));
-    return at == npos ? std::int64_t{-1} : static_cast<std::int64_t>(at);
-  };
+  table["str.find"] = [](Call& c) { return c.text(0).find(c.needed(1)); };  // npos is -1
   table["dict.items"] = table["|items"] = [](Call& c) { return pairs(c.run, c[0]); };
   table["dict.keys"] = table["|list"] = [](Call& c) { return List{c.run.items(c[0])}; };
-  table["dict.values"] = [](Call& c) {
-    return listed(c[0].as<Dict>()->items, [](const auto& one) { return one.second; });
-  };
+  table["dict.values"] = [](Call& c) { return listed(c[0].as<Dict>()->items, &Member::second); };
   table["dict.get"] = [](Call& c) {
     const Value* found = c[0].as<Dict>()->find(c[1]);
     return found != nullptr ? *found : c.get(2, "default", nullptr);
@@ -380,8 +374,7 @@ void add_builtins(Builtins& table) {
   table["|first"] = [](Call& c) { return first(c.run.items(c[0])); };
   table["|last"] = [](Call& c) { return first(turned(c.run.items(c[0]))); };
   table["|length"] = table["|count"] = [](Call& c) {
-    const auto size = c[0].size();
-    return size ? *size : c.run.items(c[0]).size();
+    return c[0].size() ? *c[0].size() : c.run.items(c[0]).size();
   };
   table["|reverse"] = [](Call& c) {
     return c[0].is<Text>() ? Value(turned(c.text(0))) : List{turned(c.run.items(c[0]))};
@@ -401,9 +394,9 @@ void add_builtins(Builtins& table) {
   table["is number"] = [](Call& c) { return c[0].as_real().has_value(); };
   table["is iterable"] =
       table["is sequence"] = [](Call& c) { return c[0].size() || c[0].is_undefined(); };
-  table["is divisibleby"] = [](Call& c) { return !c.run.builtins.at("%")(c).truth(); };
-  table["is even"] = [](Call& c) { return !is_odd(c); };
-  table["is odd"] = is_odd;
+  table["is divisibleby"] = [](Call& c) { return is_multiple(c, c[1]); };
+  table["is even"] = [](Call& c) { return is_multiple(c, std::int64_t{2}); };
+  table["is odd"] = [](Call& c) { return !is_multiple(c, std::int64_t{2}); };
   table["is in"] = table["in"];
   table["is eq"] = table["is equalto"] = table["is =="] = table["=="];
   table["is ne"] = table["is !="] = table["!="];

@@ -20,12 +20,12 @@ std::int64_t size_of(const Value& value) {
 }
 
 Value slice(Call& c) {
-  const Value object = c[0];
+  const Value& object = c[0];
   if (!c.run.defined(object)) return {};
   if (!object.is<Text>() && !object.is<List>()) return c.run.wrong("a slice of " + object.type());
   for (std::size_t i = 1; i < c.arguments.size(); ++i)
-    if (const Value part = c[i]; !part.as_integer() && !part.is_none())
-      return c.run.wrong("a slice needs numbers, not " + part.type());
+    if (!c[i].as_integer() && !c[i].is_none())
+      return c.run.wrong("a slice needs numbers, not " + c[i].type());
   const std::int64_t size = size_of(object);
   const std::int64_t step = std::clamp(c[3].as_integer().value_or(1), -size - 1, size + 1);
   if (step == 0) return c.run.wrong("a slice with step 0");
@@ -60,8 +60,7 @@ bool contains(Run& run, const Value& container, const Value& value) {
 }
 
 bool compare(Call& c, std::string_view sign) {
-  const Value a = c[0];
-  const Value b = c[1];
+  const Value &a = c[0], &b = c[1];
   if (!c.run.charge(std::min(a.weight(), b.weight()))) return false;
   const std::partial_ordering found = order(a, b);
   if (sign == "==" || sign == "!=") return std::is_eq(found) == (sign == "==");
@@ -86,10 +85,8 @@ T computed(std::string_view sign, T x, T y) {
 }
 
 Value arithmetic(Call& c, std::string_view sign) {
-  const Value a = c[0];
-  const Value b = c[1];
-  const auto x = a.as_real();
-  const auto y = b.as_real();
+  const Value &a = c[0], &b = c[1];
+  const auto x = a.as_real(), y = b.as_real();
   if (!c.run.defined(a) || !c.run.defined(b)) return {};
   if (!x || !y)
     return c.run.wrong("cannot apply " + std::string(sign) + " to " + a.type() + " and " +
@@ -103,8 +100,7 @@ Value arithmetic(Call& c, std::string_view sign) {
 }
 
 Value add(Call& c) {
-  const Value a = c[0];
-  const Value b = c[1];
+  const Value &a = c[0], &b = c[1];
   if (a.is<Text>() && b.is<Text>()) return c.text(0) + c.text(1);
   if (!a.is<List>() || !b.is<List>()) return arithmetic(c, "+");
   List joined{c.run.items(a), a.as<List>()->tuple};
@@ -113,7 +109,7 @@ Value add(Call& c) {
 }
 
 Value multiply(Call& c) {
-  const Value text = c[0];
+  const Value& text = c[0];
   if (!text.is<Text>() || !c[1].as_integer()) return arithmetic(c, "*");
   const auto times = static_cast<std::uint64_t>(std::max<std::int64_t>(*c[1].as_integer(), 0));
   if (times > c.run.limits.bytes) return c.run.wrong("makes a text too large");
@@ -134,13 +130,11 @@ Value call(Call& c) {
 
 /// object.name(arguments)
 Value call_method(Call& c) {
-  const Value object = c[0];
-  const Value name = c[1];
-  const auto method = c.run.builtins.find(object.type() + "." + bytes_of(c.text(1)));
+  const auto method = c.run.builtins.find(c[0].type() + "." + bytes_of(c.text(1)));
+  const bool found = method != c.run.builtins.end();
+  if (!found) c.arguments[0].second = item(c.run, c[0], c[1]);
   c.arguments.erase(c.arguments.begin() + 1);
-  if (method != c.run.builtins.end()) return method->second(c);
-  c.arguments[0].second = item(c.run, object, name);
-  return call(c);
+  return found ? method->second(c) : call(c);
 }
 
 List list(Call& c, bool tuple) {
@@ -239,6 +233,12 @@ const Value* Call::find(std::size_t index, std::string_view name) const {
 Value Call::get(std::size_t index, std::string_view name, const Value& otherwise) const {
   const Value* found = find(index, name);
   return found != nullptr ? *found : otherwise;
+}
+
+const Value& Call::operator[](std::size_t index) const {
+  static const Value missing;
+  const Value* found = find(index);
+  return found != nullptr ? *found : missing;
 }
 
 Value item(Run& run, const Value& object, const Value& index) {

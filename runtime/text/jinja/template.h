@@ -104,7 +104,7 @@ struct Call {
   const Value* find(std::size_t index, std::string_view name = {}) const;
   /// The same; `otherwise` if it was not passed.
   Value get(std::size_t index, std::string_view name = {}, const Value& otherwise = {}) const;
-  Value operator[](std::size_t index) const { return get(index); }
+  const Value& operator[](std::size_t index) const;
   /// What is written of it.
   Text text(std::size_t index, std::string_view name = {}) const {
     return run.written(get(index, name));
