@@ -14,7 +14,6 @@ namespace runnel::jinja {
 
 namespace {
 
-using Member = std::pair<Value, Value>;
 constexpr auto npos = Text::npos;
 constexpr std::int64_t kEach = -1;     // no limit
 constexpr char32_t kStart = 0x110000;  // stands before the first character
@@ -50,7 +49,7 @@ Text margin(const Value& width) {
 }
 
 /// The parts between marks, or between white space if there is no mark. At most `limit` marks count.
-std::vector<Text> split(Run& run, const Text& text, const std::optional<TextView>& mark,
+std::vector<Text> split(Run& run, const Text& text, const std::optional<Text>& mark,
                         std::int64_t limit = kEach) {
   std::vector<Text> out;
   for (std::size_t from = 0, at = 0;; --limit) {
@@ -80,19 +79,18 @@ Text joined(Run& run, const std::vector<Text>& parts, const Text& between) {
 
 template <class Sequence>
 Sequence turned(Sequence sequence) {
-  std::reverse(sequence.begin(), sequence.end());
+  std::ranges::reverse(sequence);
   return sequence;
 }
 
 /// split and rsplit, which does the same with all turned round.
 Value split_method(Call& c, bool right) {
   const auto as_asked = [right](auto all) { return right ? turned(std::move(all)) : all; };
-  const bool at_spaces = c.get(1, "sep", nullptr).is_none();
-  const Text mark = at_spaces ? Text() : as_asked(c.needed(1, "sep"));
-  if (mark.empty() && !at_spaces) return c.run.wrong("an empty separator");
+  std::optional<Text> mark;
+  if (!c.get(1, "sep", nullptr).is_none()) mark = as_asked(c.needed(1, "sep"));
+  if (mark && mark->empty()) return c.run.wrong("an empty separator");
   const auto limit = c.get(2, "maxsplit").as_integer().value_or(kEach);
-  const auto at = at_spaces ? std::nullopt : std::optional<TextView>(mark);
-  return listed(as_asked(split(c.run, as_asked(c.text(0)), at, limit)), as_asked);
+  return listed(as_asked(split(c.run, as_asked(c.text(0)), mark, limit)), as_asked);
 }
 
 Value split_lines(Call& c) {
@@ -153,13 +151,12 @@ List sorted(Run& run, const Value& list, const Value& attribute, bool down, bool
   for (const Value& value : run.items(list)) {
     Value key = attribute.is_undefined() ? value : path(run, value, attribute);
     if (key.is<Text>() && !exact) key = lowered(*key.as<Text>());
-    if (!keyed.empty() && order(keyed[0].first, key) == std::partial_ordering::unordered)
+    if (!keyed.empty() && (keyed[0].first <=> key) == std::partial_ordering::unordered)
       run.wrong("cannot order " + keyed[0].first.type() + " and " + key.type());
     keyed.emplace_back(std::move(key), value);
   }
-  std::stable_sort(keyed.begin(), keyed.end(), [down](const auto& x, const auto& y) {
-    return std::is_lt(down ? order(y.first, x.first) : order(x.first, y.first));
-  });
+  const auto before = [down](const Value& x, const Value& y) { return down ? y < x : x < y; };
+  std::ranges::stable_sort(keyed, before, &Member::first);
   return listed(keyed, &Member::second);
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From source to nodes by recursive descent: each function reads a construct and gives the node that runs it.
 #include <initializer_list>
-#include <iterator>
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
@@ -95,7 +94,7 @@ class Parser : public Scanner {
 
  private:
   bool sees_one_of(Words words) const {
-    return std::any_of(words.begin(), words.end(), [this](auto word) { return sees(word); });
+    return std::ranges::any_of(words, [this](auto word) { return sees(word); });
   }
   /// Of constructs and nodes in one another.
   void deepen() {
@@ -355,10 +354,9 @@ class Parser : public Scanner {
   }
   /// Null if there is none of this strength or more.
   const Operator* take_operator(int least) {
-    const auto* const found =
-        std::find_if(std::begin(kOperators), std::end(kOperators),
-                     [&](const Operator& one) { return one.second >= least && takes(one.first); });
-    return found != std::end(kOperators) ? found : nullptr;
+    for (const Operator& one : kOperators)
+      if (one.second >= least && takes(one.first)) return &one;
+    return nullptr;
   }
   /// `and` or `or`
   Node logic(Node left, Node right, bool is_or) {

@@ -54,15 +54,15 @@ bool contains(Run& run, const Value& container, const Value& value) {
   if (!container.is<List>() && !container.is<Dict>() && !container.is_undefined())
     run.wrong("cannot look for " + value.type() + " in " + container.type());
   const std::vector<Value> all = run.items(container);
-  return std::any_of(all.begin(), all.end(), [&](const Value& item) {
-    return run.charge(std::min(item.weight(), value.weight())) && std::is_eq(order(item, value));
+  return std::ranges::any_of(all, [&](const Value& item) {
+    return run.charge(std::min(item.weight(), value.weight())) && item == value;
   });
 }
 
 bool compare(Call& c, std::string_view sign) {
   const Value &a = c[0], &b = c[1];
   if (!c.run.charge(std::min(a.weight(), b.weight()))) return false;
-  const std::partial_ordering found = order(a, b);
+  const std::partial_ordering found = a <=> b;
   if (sign == "==" || sign == "!=") return std::is_eq(found) == (sign == "==");
   if (c.run.defined(a) && c.run.defined(b) && found == std::partial_ordering::unordered)
     c.run.wrong("cannot order " + a.type() + " and " + b.type());

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
 
 namespace runnel::jinja {
 
@@ -37,10 +36,7 @@ struct Writer {
                   [&](const Value& item) { write(item, level + 1); });
     } else if (const Dict* dict = value.as<Dict>()) {
       auto items = dict->items;
-      if (style.sorted)
-        std::stable_sort(items.begin(), items.end(), [](const auto& a, const auto& b) {
-          return std::is_lt(order(a.first, b.first));
-        });
+      if (style.sorted) std::ranges::stable_sort(items, std::less<>(), &Member::first);
       write_items(items, U"{", U"}", level, [&](const auto& item) {
         const Text quote = json && !item.first.template is<Text>() ? U"\"" : U"";
         out += quote;
@@ -107,10 +103,10 @@ struct Writer {
       write_escape(0xd800 + ((c - 0x10000) >> 10));
       c = 0xdc00 + ((c - 0x10000) & 0x3ff);
     }
-    std::array<char, 16> escape{};
-    const char* format = style.json || c > 255 ? "\\u%04x" : "\\x%02x";
-    (void)std::snprintf(escape.data(), escape.size(), format, static_cast<unsigned>(c));
-    out += marked_text(escape.data());
+    const std::string digits = hexadecimal(c);
+    const bool wide = style.json || c > 255;
+    out += (wide ? U"\\u" : U"\\x") + Text((wide ? 4 : 2) - digits.size(), U'0');
+    out += marked_text(digits);
   }
 };
 
@@ -175,21 +171,19 @@ Text Value::written() const {
 }
 
 const Value* Dict::find(const Value& key) const {
-  for (const auto& [known, value] : items)
-    if (std::is_eq(order(known, key))) return &value;
-  return nullptr;
+  const auto found = std::ranges::find(items, key, &Member::first);
+  return found != items.end() ? &found->second : nullptr;
 }
 
 void Dict::set(const Value& key, Value value) {
-  for (auto& [known, old] : items) {
-    if (!std::is_eq(order(known, key))) continue;
-    old = std::move(value);
-    return;
-  }
-  items.emplace_back(key, std::move(value));
+  const auto found = std::ranges::find(items, key, &Member::first);
+  if (found != items.end())
+    found->second = std::move(value);
+  else
+    items.emplace_back(key, std::move(value));
 }
 
-std::partial_ordering order(const Value& a, const Value& b) {
+std::partial_ordering operator<=>(const Value& a, const Value& b) {
   using Order = std::partial_ordering;
   if (const auto x = a.as_integer(), y = b.as_integer(); x && y) return *x <=> *y;
   if (const auto x = a.as_real(), y = b.as_real(); x && y) return *x <=> *y;
@@ -197,15 +191,15 @@ std::partial_ordering order(const Value& a, const Value& b) {
   if (const List* x = a.as<List>(), *y = b.as<List>(); x != nullptr && y != nullptr) {
     if (x->tuple != y->tuple) return Order::unordered;
     return std::lexicographical_compare_three_way(x->items.begin(), x->items.end(),
-                                                  y->items.begin(), y->items.end(), order);
+                                                  y->items.begin(), y->items.end());
   }
   bool same = a.data_ == b.data_ || (a.is_undefined() && b.is_undefined());
   if (const Dict* x = a.as<Dict>(), *y = b.as<Dict>(); x != nullptr && y != nullptr)
-    same = x->items.size() == y->items.size() &&
-           std::all_of(x->items.begin(), x->items.end(), [y](const auto& item) {
-             const Value* other = y->find(item.first);
-             return other != nullptr && std::is_eq(order(item.second, *other));
-           });
+    same =
+        x->items.size() == y->items.size() && std::ranges::all_of(x->items, [y](const auto& item) {
+          const Value* other = y->find(item.first);
+          return other != nullptr && item.second == *other;
+        });
   return same ? Order::equivalent : Order::unordered;
 }
 

@@ -49,8 +49,9 @@ struct List {
   std::vector<Value> items;
   bool tuple = false;  // written with round brackets
 };
+using Member = std::pair<Value, Value>;
 struct Dict {
-  std::vector<std::pair<Value, Value>> items;  // in the order they were put there
+  std::vector<Member> items;  // in the order they were put there
 
   const Value* find(const Value& key) const;
   void set(const Value& key, Value value);
@@ -112,8 +113,9 @@ class Value {
   std::string type() const;
   /// As {{ }} writes it.
   Text written() const;
-  /// Equivalent if Python's == holds, less or greater if < or > does, unordered if the two have no order.
-  friend std::partial_ordering order(const Value& a, const Value& b);
+  /// As Python has ==, < and >; unordered if the two have no order.
+  friend std::partial_ordering operator<=>(const Value& a, const Value& b);
+  friend bool operator==(const Value& a, const Value& b) { return std::is_eq(a <=> b); }
 
  private:
   void hold(const Value& item);
