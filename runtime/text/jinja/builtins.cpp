@@ -52,15 +52,13 @@ Text margin(const Value& width) {
 std::vector<Text> split(Run& run, const Text& text, const std::optional<Text>& mark,
                         std::int64_t limit = kEach) {
   std::vector<Text> out;
-  for (std::size_t from = 0, at = 0;; --limit) {
+  for (std::size_t from = 0, at = 0, to = 0; to != npos; --limit) {
     if (!mark) from = at = text.find_first_not_of(kSpaces, from);
     if (from == npos) break;
-    const bool more = limit != 0 && run.charge(sizeof(Value));
-    const std::size_t to = !more  ? npos
-                           : mark ? text.find(*mark, at)
-                                  : text.find_first_of(kSpaces, at);
+    to = npos;
+    if (limit != 0 && run.charge(sizeof(Value)))
+      to = mark ? text.find(*mark, at) : text.find_first_of(kSpaces, at);
     out.push_back(text.substr(from, to - from));
-    if (to == npos) break;
     from = to + (mark ? mark->size() : 0);
     at = from + (from == to ? 1 : 0);  // nothing as a mark stands between all characters
   }
@@ -70,10 +68,7 @@ std::vector<Text> split(Run& run, const Text& text, const std::optional<Text>& m
 Text joined(Run& run, const std::vector<Text>& parts, const Text& between) {
   Text out;
   if (!run.charge(parts.size() * between.size())) return out;
-  for (const Text& part : parts) {
-    if (&part != &parts.front()) out += between;
-    out += part;
-  }
+  for (const Text& part : parts) out += &part == &parts.front() ? part : between + part;
   return out;
 }
 
@@ -174,16 +169,12 @@ Value pairs(Run& run, const Value& dict) {
   });
 }
 
-Value called(Run& run, const std::string& name, Arguments arguments) {
-  Call call{run, std::move(arguments)};
-  return builtin(run.builtins, name)(call);
-}
-
 /// The filter or test that argument `i` names, with the arguments behind it, of a value.
 Value apply(Call& c, const char* kind, std::size_t i, const Value& value) {
   Arguments arguments = {{"", value}};
   for (std::size_t k = i + 1; k < c.arguments.size(); ++k) arguments.push_back(c.arguments[k]);
-  return called(c.run, kind + bytes_of(c.needed(i)), std::move(arguments));
+  Call applied{c.run, std::move(arguments)};
+  return builtin(kind + bytes_of(c.needed(i)))(applied);
 }
 
 /// The items of a list; none of what is false.
@@ -255,7 +246,8 @@ Value number(Call& c, bool whole) {
 }
 
 bool is_multiple(Call& c, const Value& of) {
-  return !called(c.run, "%", {{"", c[0]}, {"", of}}).truth();
+  Call division{c.run, {{"", c[0]}, {"", of}}};
+  return !builtin("%")(division).truth();
 }
 
 Value range(Call& c) {
@@ -292,8 +284,10 @@ Value strftime_now(Call& c) {
   return std::string(out.data());
 }
 
-/// All but the operators.
-void add_builtins(Builtins& table) {
+Builtins make_builtins() {
+  Builtins table;
+  add_operators(table);
+
   table["range()"] = range;
   table["dict()"] = [](Call& c) { return members(c); };
   table["namespace()"] = [](Call& c) {
@@ -399,19 +393,18 @@ void add_builtins(Builtins& table) {
   table["is ne"] = table["is !="] = table["!="];
   table["is gt"] = table["is greaterthan"] = table["is >"] = table[">"];
   table["is lt"] = table["is lessthan"] = table["is <"] = table["<"];
+  return table;
 }
 
 }  // namespace
 
-Builtins make_builtins() {
-  Builtins table;
-  add_operators(table);
-  add_builtins(table);
+const Builtins& builtins() {
+  static const Builtins table = make_builtins();
   return table;
 }
 
-Callable builtin(const Builtins& table, const std::string& name) {
-  if (const auto found = table.find(name); found != table.end()) return found->second;
+Callable builtin(const std::string& name) {
+  if (const auto found = builtins().find(name); found != builtins().end()) return found->second;
   return [name](Call& c) {
     const bool filter = name.starts_with('|');
     return c.run.wrong((filter ? "the filter " : "the test ") +

@@ -62,8 +62,7 @@ Dict loop_at(const std::vector<Value>& all, std::size_t i) {
 
 class Parser : public Scanner {
  public:
-  Parser(std::string_view source, const Builtins& builtins)
-      : Scanner(source), builtins_(builtins) {}
+  using Scanner::Scanner;
 
   /// Up to the end; or, if it is that of a construct, the rest of its tag and what follows up to {% word %} with one of
   /// `ends`. The first of them, which ends the construct, is taken with its tag; the word of another is left.
@@ -106,7 +105,7 @@ class Parser : public Scanner {
   }
   /// A call of what is built in.
   Node call(const std::string& name, const Nodes& arguments) {
-    return node([arguments, called = builtin(builtins_, name)](Run& run) {
+    return node([arguments, called = builtin(name)](Run& run) {
       Call made{run, {}};
       made.arguments.reserve(arguments.size());
       for (const Node& argument : arguments)
@@ -388,7 +387,6 @@ class Parser : public Scanner {
     return inverted ? call("not", {tested}) : tested;
   }
 
-  const Builtins& builtins_;
   int depth_ = 0;
   int loops_ = 0;  // fors around this statement
 };
@@ -401,16 +399,15 @@ Result<Template> Template::parse(std::string_view source) {
                 " bytes, at most ", kMostBytes, " are read");
   if (const std::size_t bad = first_invalid_utf8(source); bad != source.npos)
     return fail(ErrorCode::malformed, "chat template: byte ", bad, " is not UTF-8");
-  auto builtins = std::make_shared<const Builtins>(make_builtins());
-  Parser parser(source, *builtins);
+  Parser parser(source);
   Node body = parser.parse_body();
   if (parser.error()) return *parser.error();
-  return Template(std::move(builtins), std::move(body));
+  return Template(std::move(body));
 }
 
 Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
                               const std::tm& now, Limits limits) const {
-  Run run(*builtins_, limits, now);
+  Run run(limits, now);
   for (auto& [name, value] : variables) run.scope->variables[name] = std::move(value);
   body_(run);
   if (run.error()) return *run.error();

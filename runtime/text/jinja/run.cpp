@@ -30,13 +30,13 @@ Value slice(Call& c) {
   const std::int64_t step = std::clamp(c[3].as_integer().value_or(1), -size - 1, size + 1);
   if (step == 0) return c.run.wrong("a slice with step 0");
   const bool down = step < 0;
+  const std::int64_t low = down ? -1 : 0, high = low + size;
   const auto bound = [&](const Value& part, std::int64_t otherwise) {
     if (!part.as_integer()) return otherwise;
     const std::int64_t i = std::max(*part.as_integer(), -size - 1);
-    return std::clamp<std::int64_t>(i < 0 ? i + size : i, down ? -1 : 0, down ? size - 1 : size);
+    return std::clamp(i < 0 ? i + size : i, low, high);
   };
-  const std::int64_t from = bound(c[1], down ? size - 1 : 0);
-  const std::int64_t to = bound(c[2], down ? -1 : size);
+  const std::int64_t from = bound(c[1], down ? high : low), to = bound(c[2], down ? low : high);
   if (!c.run.charge(static_cast<std::size_t>(std::abs(to - from)) * sizeof(Value))) return {};
   const auto chosen = [&](const auto& all, auto out) {
     for (std::int64_t i = from; down ? i > to : i < to; i += step)
@@ -130,8 +130,8 @@ Value call(Call& c) {
 
 /// object.name(arguments)
 Value call_method(Call& c) {
-  const auto method = c.run.builtins.find(c[0].type() + "." + bytes_of(c.text(1)));
-  const bool found = method != c.run.builtins.end();
+  const auto method = builtins().find(c[0].type() + "." + bytes_of(c.text(1)));
+  const bool found = method != builtins().end();
   if (!found) c.arguments[0].second = item(c.run, c[0], c[1]);
   c.arguments.erase(c.arguments.begin() + 1);
   return found ? method->second(c) : call(c);
@@ -218,9 +218,9 @@ Value Run::variable(const std::string& name) const {
   for (const Scope* block = scope.get(); block != nullptr; block = block->outer.get())
     if (const auto found = block->variables.find(name); found != block->variables.end())
       return found->second;
-  const auto function = builtins.find(name + "()");
-  return function != builtins.end() ? Value(function->second)
-                                    : Undefined{in_quotes(name) + " is undefined"};
+  const auto function = builtins().find(name + "()");
+  return function != builtins().end() ? Value(function->second)
+                                      : Undefined{in_quotes(name) + " is undefined"};
 }
 
 const Value* Call::find(std::size_t index, std::string_view name) const {

@@ -57,8 +57,7 @@ class Run {
  public:
   enum class Flow { on, next, leave };  // next and leave: up to the loop around
 
-  Run(const Builtins& table, const Limits& most, const std::tm& time)
-      : builtins(table), limits(most), now(time) {}
+  Run(const Limits& most, const std::tm& time) : limits(most), now(time) {}
 
   /// Keeps the error, with the line. @return undefined
   Value wrong(const std::string& message, ErrorCode code = ErrorCode::invalid_argument);
@@ -76,7 +75,6 @@ class Run {
   std::vector<Value> items(const Value& value);
   Value variable(const std::string& name) const;
 
-  const Builtins& builtins;
   const Limits limits;
   const std::tm now;
   Flow flow = Flow::on;
@@ -118,10 +116,10 @@ struct Call {
 /// object[index]
 Value item(Run& run, const Value& object, const Value& index);
 
-Builtins make_builtins();
+const Builtins& builtins();
 void add_operators(Builtins& table);
 /// The one of this name; if there is none, what says so when it is called.
-Callable builtin(const Builtins& table, const std::string& name);
+Callable builtin(const std::string& name);
 
 /// Immutable; render() may be called by several threads at a time.
 class Template {
@@ -140,9 +138,7 @@ class Template {
                       Limits limits = {}) const;
 
  private:
-  Template(std::shared_ptr<const Builtins> builtins, Node body)
-      : builtins_(std::move(builtins)), body_(std::move(body)) {}
-  std::shared_ptr<const Builtins> builtins_;
+  explicit Template(Node body) : body_(std::move(body)) {}
   Node body_;
 };
 

@@ -188,13 +188,10 @@ std::partial_ordering operator<=>(const Value& a, const Value& b) {
   if (const auto x = a.as_integer(), y = b.as_integer(); x && y) return *x <=> *y;
   if (const auto x = a.as_real(), y = b.as_real(); x && y) return *x <=> *y;
   if (a.is<Text>() && b.is<Text>()) return *a.as<Text>() <=> *b.as<Text>();
-  if (const List* x = a.as<List>(), *y = b.as<List>(); x != nullptr && y != nullptr) {
-    if (x->tuple != y->tuple) return Order::unordered;
-    return std::lexicographical_compare_three_way(x->items.begin(), x->items.end(),
-                                                  y->items.begin(), y->items.end());
-  }
+  if (const List* x = a.as<List>(), *y = b.as<List>(); x && y && x->tuple == y->tuple)
+    return x->items <=> y->items;
   bool same = a.data_ == b.data_ || (a.is_undefined() && b.is_undefined());
-  if (const Dict* x = a.as<Dict>(), *y = b.as<Dict>(); x != nullptr && y != nullptr)
+  if (const Dict* x = a.as<Dict>(), *y = b.as<Dict>(); x && y)
     same =
         x->items.size() == y->items.size() && std::ranges::all_of(x->items, [y](const auto& item) {
           const Value* other = y->find(item.first);
