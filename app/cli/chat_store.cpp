@@ -2,11 +2,11 @@
 #include "app/cli/chat_store.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <utility>
 
 #include "app/cli/terminal.h"
+#include "runtime/base/number.h"
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/store/replay.h"
@@ -154,18 +154,16 @@ Result<std::vector<MessageInfo>> ChatStore::shown_messages() const {
 
 Result<MessageId> ChatStore::numbered(const std::string& argument) const {
   RUNNEL_TRY(const std::vector<MessageInfo> messages, shown_messages());
-  std::size_t number = 0;
-  const char* end = argument.data() + argument.size();
-  const auto read = std::from_chars(argument.data(), end, number);
+  const auto number = number_in<std::size_t>(argument);
   if (argument.empty()) {
     return Error{ErrorCode::invalid_argument, "which message? /list numbers them"};
   }
-  if (read.ec != std::errc() || read.ptr != end || number > messages.size()) {
+  if (!number || *number > messages.size()) {
     return Error{ErrorCode::invalid_argument, "there is no message \"" + argument +
                                                   "\", expected 0 to " +
                                                   std::to_string(messages.size()) + " (see /list)"};
   }
-  if (number > 0) return messages[number - 1].id;
+  if (*number > 0) return messages[*number - 1].id;
   return messages.empty() ? conversation_.head() : messages.front().parent;
 }
 
@@ -211,16 +209,14 @@ Status ChatStore::branch(const std::string& argument) {
     write_out(text);
     return {};
   }
-  std::size_t number = 0;
-  const char* end = argument.data() + argument.size();
-  const auto read = std::from_chars(argument.data(), end, number);
-  if (read.ec != std::errc() || read.ptr != end || number == 0 || number > branches.size()) {
+  const auto number = number_in<std::size_t>(argument);
+  if (!number || *number == 0 || *number > branches.size()) {
     return Error{ErrorCode::invalid_argument, "there is no branch \"" + argument +
                                                   "\", expected 1 to " +
                                                   std::to_string(branches.size())};
   }
   ProgressBar bar("Reading");
-  RUNNEL_TRY(const TokenCost cost, conversation_.rewind(branches[number - 1].leaf, with_bar(bar)));
+  RUNNEL_TRY(const TokenCost cost, conversation_.rewind(branches[*number - 1].leaf, with_bar(bar)));
   write_remark("On branch " + argument + ", " + tokens_read(cost) + ".\n");
   return {};
 }

@@ -2,7 +2,6 @@
 #include "app/cli/store_options.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 #include <filesystem>
 #include <map>
@@ -15,6 +14,7 @@
 
 #include "app/cli/terminal.h"
 #include "runtime/base/atomic_file.h"
+#include "runtime/base/number.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf_parts.h"
 #include "runtime/model/weight_table.h"
@@ -78,12 +78,8 @@ std::string table(const std::vector<StoredTensor>& tensors) {
 Result<std::uint64_t> split_size(const std::string& text) {
   constexpr std::uint64_t kMega = 1'000'000;
   const std::uint64_t unit = text.ends_with('M') ? kMega : text.ends_with('G') ? 1000 * kMega : 0;
-  std::uint64_t number = 0;
-  const char* const end = text.data() + text.size() - 1;
-  const auto [at, error] = std::from_chars(text.data(), end, number);
-  if (unit > 0 && error == std::errc() && at == end && number >= 1 && number <= kMega) {
-    return number * unit;
-  }
+  const auto number = number_in<std::uint64_t>(std::string_view(text).substr(0, text.size() - 1));
+  if (unit > 0 && number && *number >= 1 && *number <= kMega) return *number * unit;
   return fail(ErrorCode::invalid_argument, "--split-max-size ", text,
               ": expected a whole number and M or G, as in 500M");
 }

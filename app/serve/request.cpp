@@ -2,12 +2,12 @@
 #include "app/serve/request.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <set>
 
+#include "runtime/base/number.h"
 #include "runtime/text/json_file.h"
 
 namespace runnel::serve {
@@ -413,9 +413,8 @@ std::optional<HttpError> Request::match(std::string_view if_match) {
   if (if_match.empty()) return {};
   const bool quoted = if_match.size() > 2 && if_match.front() == '"' && if_match.back() == '"';
   const std::string_view digits = quoted ? if_match.substr(1, if_match.size() - 2) : "";
-  std::uint64_t expected = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), expected);
-  if (digits.empty() || error != std::errc() || end != digits.data() + digits.size()) {
+  const auto expected = number_in<std::uint64_t>(digits);
+  if (!expected) {
     return HttpError{400, "If-Match is not one ETag of this server, such as \"17\"", "",
                      "bad_request"};
   }

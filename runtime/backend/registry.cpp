@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/registry.h"
 
-#include <charconv>
 #include <string_view>
 
 #ifdef RUNNEL_HAS_CUDA
@@ -12,6 +11,7 @@
 #ifdef RUNNEL_HAS_VULKAN
 #include "runtime/backend/vulkan/vulkan_backend.h"
 #endif
+#include "runtime/base/number.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -22,10 +22,7 @@ namespace {
   if (device == name) return 0;
   if (!device.starts_with(name) || device.size() == name.size() || device[name.size()] != ':')
     return -1;
-  int index = -1;
-  const char* const end = device.data() + device.size();
-  const auto [stop, error] = std::from_chars(device.data() + name.size() + 1, end, index);
-  return error == std::errc() && stop == end ? index : -1;
+  return number_in<int>(device.substr(name.size() + 1)).value_or(-1);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "runtime/base/number.h"
 #include "runtime/grammar/source_check.h"
 
 namespace runnel {
@@ -93,12 +94,8 @@ const Json* child(const Json& of, const std::string& name) {
     const auto at = of.find(name);
     return at == of.end() ? nullptr : &*at;
   }
-  std::size_t index = 0;
-  const char* const end = name.data() + name.size();
-  if (!of.is_array() || std::from_chars(name.data(), end, index).ptr != end || name.empty() ||
-      index >= of.size())
-    return nullptr;
-  return &of[index];
+  const auto index = number_in<std::size_t>(name);
+  return of.is_array() && index && *index < of.size() ? &of[*index] : nullptr;
 }
 
 }  // namespace

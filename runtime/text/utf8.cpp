@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "runtime/base/number.h"
+
 namespace runnel {
 
 Utf8Step utf8_step(std::string_view bytes) {
@@ -79,6 +81,13 @@ void append_utf8(std::string& out, std::uint32_t code_point) {
     tail(6);
     tail(0);
   }
+}
+
+bool append_utf8_of_digits(std::string& out, std::string_view digits) {
+  const auto code = number_in<std::uint32_t>(digits, 16);
+  if (!code || *code > 0x10FFFF || (*code >= 0xD800 && *code < 0xE000)) return false;
+  append_utf8(out, *code);
+  return true;
 }
 
 }  // namespace runnel

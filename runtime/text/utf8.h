@@ -28,5 +28,7 @@ std::size_t first_invalid_utf8(std::string_view text);
 
 /// Appends one character; `code_point` must be a Unicode scalar value.
 void append_utf8(std::string& out, std::uint32_t code_point);
+/// The same by its hexadecimal digits, as an escape has them. @return false if they are not those of one
+bool append_utf8_of_digits(std::string& out, std::string_view digits);
 
 }  // namespace runnel

@@ -4,12 +4,12 @@
 #include <zstd.h>
 
 #include <algorithm>
-#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "runtime/base/file_map.h"
+#include "runtime/base/number.h"
 #include "runtime/base/try.h"
 #include "runtime/text/token_table.h"
 #include "runtime/text/utf8.h"
@@ -27,17 +27,6 @@ constexpr std::size_t kUnpackedBytes = 438'887;  // a length and the bytes of ev
 constexpr std::size_t kListBytes = 1U
                                    << 26;  // of a list that is read; the published one has 1.2 MB
 constexpr char kBlankLine[] = "\n\n";
-
-/// Appends the character of a \u or \U escape; false if it is none.
-bool add_code_point(std::string_view digits, std::string& out) {
-  std::uint32_t code = 0;
-  const auto read = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
-  if (read.ec != std::errc() || read.ptr != digits.data() + digits.size() || code > 0x10FFFF ||
-      (code >= 0xD800 && code < 0xE000))
-    return false;
-  append_utf8(out, code);
-  return true;
-}
 
 /// The bytes of a Python literal, '…' or b'…' with either quote.
 std::optional<std::string> read_literal(std::string_view literal) {
@@ -60,7 +49,7 @@ std::optional<std::string> read_literal(std::string_view literal) {
     const std::string_view escape = literal.substr(0, 2 + digits);
     literal.remove_prefix(escape.size());
     if (digits > 0 && !bytes) {
-      if (!add_code_point(escape.substr(2), out)) return {};
+      if (!append_utf8_of_digits(out, escape.substr(2))) return {};
       continue;
     }
     const Result<std::string> plain = unescape_world_token(escape);
@@ -68,13 +57,6 @@ std::optional<std::string> read_literal(std::string_view literal) {
     out += *plain;
   }
   return out;
-}
-
-std::optional<std::size_t> read_number(std::string_view text) {
-  std::size_t number = 0;
-  const auto read = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (read.ec != std::errc() || read.ptr != text.data() + text.size()) return {};
-  return number;
 }
 
 }  // namespace
@@ -105,9 +87,9 @@ Result<std::vector<std::string>> parse_world_vocabulary(std::string_view list) {
     const std::size_t last = line.rfind(' ');
     std::optional<std::string> token;
     if (first != line.npos && first < last &&
-        read_number(line.substr(0, first)) == tokens.size() + 1) {
+        number_in<std::size_t>(line.substr(0, first)) == tokens.size() + 1) {
       token = read_literal(line.substr(first + 1, last - first - 1));
-      if (token && read_number(line.substr(last + 1)) != token->size()) token.reset();
+      if (token && number_in<std::size_t>(line.substr(last + 1)) != token->size()) token.reset();
     }
     if (!token || token->empty())
       return fail(ErrorCode::malformed, "line ", tokens.size() + 1,

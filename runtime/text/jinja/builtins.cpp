@@ -7,6 +7,7 @@
 #include <array>
 #include <cmath>
 
+#include "runtime/base/number.h"
 #include "runtime/base/text.h"
 #include "runtime/text/jinja/template.h"
 
@@ -318,7 +319,7 @@ Builtins make_builtins() {
   table["str.title"] = [](Call& c) { return cased(c.text(0), is_letter); };
   table["|title"] = [](Call& c) {
     return cased(c.text(0), [](char32_t before) {
-      return before != kStart && Text(U"-({[< \t\n\r\f\v").find(before) == npos;
+      return before != kStart && TextView(U"-({[< \t\n\r\f\v").find(before) == npos;
     });
   };
   table["str.replace"] = table["|replace"] = replace;

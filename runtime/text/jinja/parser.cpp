@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // From source to nodes by recursive descent: each function reads a construct and gives the node that runs it.
-#include <initializer_list>
-
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/jinja/scanner.h"
@@ -257,9 +255,8 @@ class Parser : public Scanner {
 
   /// Expressions between commas; one without a comma is itself.
   Node parse_tuple(int least = kIf) {
-    Node value = parse(least);
-    if (!sees(",")) return value;
-    Nodes items = {value};
+    Nodes items = {parse(least)};
+    if (!sees(",")) return items[0];
     while (takes(",") && !closes() && !sees(")")) items.push_back(parse(least));
     return call("(,)", items);
   }
@@ -377,12 +374,11 @@ class Parser : public Scanner {
     const bool inverted = takes("not");
     const std::string name = "is " + take_name();
     Nodes arguments = {value};
-    if (takes("(")) {
+    const bool ends = sees_one_of({"else", "or", "and", "if", "is"});
+    if (takes("("))
       arguments = parse_list(")", arguments);
-    } else if (!sees_one_of({"else", "or", "and", "if", "is"})) {
-      if (const Node argument = parse_operand())
-        arguments.push_back(parse_behind(argument, kMember));
-    }
+    else if (const Node argument = ends ? Node() : parse_operand())
+      arguments.push_back(parse_behind(argument, kMember));
     const Node tested = call(name, arguments);
     return inverted ? call("not", {tested}) : tested;
   }

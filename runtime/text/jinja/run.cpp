@@ -15,10 +15,6 @@ constexpr int kMostValueDepth = 100;  // lists in lists
 
 __extension__ using Wide = __int128;  // holds any sum and product of two integers
 
-std::int64_t size_of(const Value& value) {
-  return static_cast<std::int64_t>(value.size().value_or(0));
-}
-
 Value slice(Call& c) {
   const Value& object = c[0];
   if (!c.run.defined(object)) return {};
@@ -26,7 +22,7 @@ Value slice(Call& c) {
   for (std::size_t i = 1; i < c.arguments.size(); ++i)
     if (!c[i].as_integer() && !c[i].is_none())
       return c.run.wrong("a slice needs numbers, not " + c[i].type());
-  const std::int64_t size = size_of(object);
+  const auto size = static_cast<std::int64_t>(*object.size());
   const std::int64_t step = std::clamp(c[3].as_integer().value_or(1), -size - 1, size + 1);
   if (step == 0) return c.run.wrong("a slice with step 0");
   const bool down = step < 0;
@@ -237,8 +233,7 @@ Value Call::get(std::size_t index, std::string_view name, const Value& otherwise
 
 const Value& Call::operator[](std::size_t index) const {
   static const Value missing;
-  const Value* found = find(index);
-  return found != nullptr ? *found : missing;
+  return find(index) != nullptr ? *find(index) : missing;
 }
 
 Value item(Run& run, const Value& object, const Value& index) {
@@ -247,7 +242,7 @@ Value item(Run& run, const Value& object, const Value& index) {
   if (dict != nullptr && run.charge(dict->items.size()))
     if (const Value* found = dict->find(index)) return *found;
   if (const auto at = index.as_integer(); at && (object.is<Text>() || object.is<List>())) {
-    const auto i = static_cast<std::size_t>(*at < 0 ? *at + size_of(object) : *at);
+    const std::size_t i = static_cast<std::size_t>(*at) + (*at < 0 ? *object.size() : 0);
     if (i < object.size())
       return object.is<Text>() ? Value(Text(1, (*object.as<Text>())[i]))
                                : object.as<List>()->items[i];

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "runtime/base/number.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/jinja/value.h"
@@ -102,7 +103,7 @@ class Scanner {
     const auto start = std::pair(at_, line_);
     std::string name = take_word();
     if (!name.empty() && takes("=") && at(at_) != '=') return name;
-    if (!error_) std::tie(at_, line_) = start;
+    std::tie(at_, line_) = start;
     return {};
   }
   /// A number, or one text or several.
@@ -174,10 +175,9 @@ class Scanner {
       } else if (++i; is_one_of(kNames, c)) {
         text += "\n\t\r\a\b\f\v\\'\""[kNames.find(c)];
       } else if (digits > 0) {
-        const std::string hex = source_.substr(std::min(i + 1, source_.size()), digits);
-        const auto code = number_in<std::uint32_t>(hex, 16);
-        const bool good = hex.size() == digits && code && *code < 0x110000 && (*code >> 11) != 0x1b;
-        good ? append_utf8(text, *code) : wrong("a broken escape in a text");
+        const std::string hex = source_.substr(i + 1, digits);
+        if (hex.size() < digits || !append_utf8_of_digits(text, hex))
+          wrong("a broken escape in a text");
         i += digits;
       } else if (c != '\n') {
         text += {'\\', c};

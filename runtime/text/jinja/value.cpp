@@ -2,7 +2,10 @@
 #include "runtime/text/jinja/value.h"
 
 #include <array>
+#include <charconv>
 #include <cmath>
+
+#include "runtime/base/text.h"
 
 namespace runnel::jinja {
 

@@ -2,8 +2,6 @@
 // Values of a template: what Python would hold.
 #pragma once
 
-#include <charconv>
-#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -28,15 +26,6 @@ constexpr TextView kSpaces =
     U"\x2028\x2029\x202f\x205f\x3000";
 /// Without the characters of `dropped` at its ends.
 Text stripped(const Text& text, bool left, bool right, TextView dropped = kSpaces);
-
-/// The number that is all of `text`, if it is one that a T holds. `base`: for integers, 10 if left out.
-template <class T, class... Base>
-std::optional<T> number_in(std::string_view text, Base... base) {
-  T number{};
-  const char* const end = text.data() + text.size();
-  const std::from_chars_result read = std::from_chars(text.data(), end, number, base...);
-  return read.ec == std::errc() && read.ptr == end ? std::optional(number) : std::nullopt;
-}
 
 class Value;
 struct Call;
