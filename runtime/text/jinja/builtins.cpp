@@ -20,19 +20,22 @@ constexpr std::int64_t kEach = -1;     // no limit
 constexpr char32_t kStart = 0x110000;  // stands before the first character
 
 bool is_latin(char32_t c) { return (code_point(c) | 32) >= U'a' && (code_point(c) | 32) <= U'z'; }
-bool is_letter(char32_t c) { return is_latin(c) || (c >= 0x80 && c != kStart); }
 
-/// Lower case behind characters that are inside(character) a word, upper case behind others.
-Text cased(Text text, bool (*inside)(char32_t)) {
+// Behind which characters there are lower-case ones.
+bool always(char32_t) { return true; }
+bool never(char32_t) { return false; }
+bool not_at_start(char32_t c) { return c != kStart; }
+bool behind_letters(char32_t c) { return is_latin(c) || (c >= 0x80 && c != kStart); }
+bool in_word(char32_t c) { return c != kStart && TextView(U"-({[< \t\n\r\f\v").find(c) == npos; }
+
+/// Lower case behind the characters that `lower` says, upper case behind others.
+Text cased(Text text, bool (*lower)(char32_t)) {
   char32_t before = kStart;
   for (char32_t& c : text) {
-    const bool low = inside(std::exchange(before, code_point(c)));
+    const bool low = lower(std::exchange(before, code_point(c)));
     if (is_latin(c)) c = low ? c | 32 : c & ~char32_t{32};
   }
   return text;
-}
-Text lowered(Text text) {
-  return cased(std::move(text), [](char32_t) { return true; });
 }
 
 /// What `make` gives for each of `all`.
@@ -146,7 +149,7 @@ List sorted(Run& run, const Value& list, const Value& attribute, bool down, bool
   if (!run.charge(std::min<std::uint64_t>(list.weight(), ~0U) * 16)) return {};
   for (const Value& value : run.items(list)) {
     Value key = attribute.is_undefined() ? value : path(run, value, attribute);
-    if (key.is<Text>() && !exact) key = lowered(*key.as<Text>());
+    if (key.is<Text>() && !exact) key = cased(*key.as<Text>(), always);
     if (!keyed.empty() && (keyed[0].first <=> key) == std::partial_ordering::unordered)
       run.wrong("cannot order " + keyed[0].first.type() + " and " + key.type());
     keyed.emplace_back(std::move(key), value);
@@ -310,18 +313,12 @@ Builtins make_builtins() {
   table["str.endswith"] = [](Call& c) { return without(c, true).has_value(); };
   table["str.removeprefix"] = [](Call& c) { return without(c, false).value_or(c.text(0)); };
   table["str.removesuffix"] = [](Call& c) { return without(c, true).value_or(c.text(0)); };
-  table["str.lower"] = table["|lower"] = [](Call& c) { return lowered(c.text(0)); };
-  table["str.upper"] =
-      table["|upper"] = [](Call& c) { return cased(c.text(0), [](char32_t) { return false; }); };
-  table["str.capitalize"] = table["|capitalize"] = [](Call& c) {
-    return cased(c.text(0), [](char32_t before) { return before != kStart; });
-  };
-  table["str.title"] = [](Call& c) { return cased(c.text(0), is_letter); };
-  table["|title"] = [](Call& c) {
-    return cased(c.text(0), [](char32_t before) {
-      return before != kStart && TextView(U"-({[< \t\n\r\f\v").find(before) == npos;
-    });
-  };
+  table["str.lower"] = table["|lower"] = [](Call& c) { return cased(c.text(0), always); };
+  table["str.upper"] = table["|upper"] = [](Call& c) { return cased(c.text(0), never); };
+  table["str.capitalize"] = [](Call& c) { return cased(c.text(0), not_at_start); };
+  table["|capitalize"] = table["str.capitalize"];
+  table["str.title"] = [](Call& c) { return cased(c.text(0), behind_letters); };
+  table["|title"] = [](Call& c) { return cased(c.text(0), in_word); };
   table["str.replace"] = table["|replace"] = replace;
   table["str.join"] = [](Call& c) { return join(c.run, c[1], c.text(0)); };
   table["str.count"] = [](Call& c) { return split(c.run, c.text(0), c.needed(1)).size() - 1; };

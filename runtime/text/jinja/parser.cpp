@@ -328,9 +328,8 @@ class Parser : public Scanner {
         value = parse_test(value);
       } else if (sign == ".") {
         const auto index = take_constant();
-        const Node member = constant(index ? *index : Value(take_name()));
-        value =
-            takes("(") ? call(".()", parse_list(")", {value, member})) : call(".", {value, member});
+        const Nodes parts = {value, constant(index ? *index : Value(take_name()))};
+        value = takes("(") ? call(".()", parse_list(")", parts)) : call(".", parts);
       } else if (sign == "[") {
         value = parse_subscript(value);
       } else if (sign == "(") {

@@ -55,7 +55,7 @@ bool contains(Run& run, const Value& container, const Value& value) {
   });
 }
 
-bool compare(Call& c, std::string_view sign) {
+bool compare(Call& c, const std::string& sign) {
   const Value &a = c[0], &b = c[1];
   if (!c.run.charge(std::min(a.weight(), b.weight()))) return false;
   const std::partial_ordering found = a <=> b;
@@ -80,13 +80,11 @@ T computed(std::string_view sign, T x, T y) {
   return sign == "//" ? quotient : x - quotient * y;
 }
 
-Value arithmetic(Call& c, std::string_view sign) {
+Value arithmetic(Call& c, const std::string& sign) {
   const Value &a = c[0], &b = c[1];
   const auto x = a.as_real(), y = b.as_real();
   if (!c.run.defined(a) || !c.run.defined(b)) return {};
-  if (!x || !y)
-    return c.run.wrong("cannot apply " + std::string(sign) + " to " + a.type() + " and " +
-                       b.type());
+  if (!x || !y) return c.run.wrong("cannot apply " + sign + " to " + a.type() + " and " + b.type());
   if ((sign[0] == '/' || sign == "%") && *y == 0) return c.run.wrong("a division by 0");
   if (sign == "/") return *x / *y;
   if (!a.as_integer() || !b.as_integer()) return computed(sign, *x, *y);
@@ -158,27 +156,26 @@ Value Run::wrong(const std::string& message, ErrorCode code) {
   return {};
 }
 
-bool Run::charge(std::uint64_t bytes) {
-  bytes_ += std::min(bytes, limits.bytes);
-  if (bytes_ > limits.bytes)
-    wrong("writes or copies more than " + std::to_string(limits.bytes) + " bytes");
+bool Run::within(std::uint64_t most, std::uint64_t taken, const char* what, const char* unit) {
+  if (taken > most) wrong(what + std::to_string(most) + unit);
   return !error_;
 }
 
+bool Run::charge(std::uint64_t bytes) {
+  bytes_ += std::min(bytes, limits.bytes);
+  return within(limits.bytes, bytes_, "writes or copies more than ", " bytes");
+}
+
 Value Run::step(int line, const Node::Part& part) {
-  if (error_) return {};
-  if (++steps_ > limits.steps)
-    return wrong("takes more than " + std::to_string(limits.steps) + " steps");
-  if (depth_ >= limits.depth)
-    return wrong("calls itself deeper than " + std::to_string(limits.depth));
+  if (error_ || !within(limits.steps, ++steps_, "takes more than ", " steps") ||
+      !within(limits.depth, depth_ + 1, "calls itself deeper than "))
+    return {};
   line_ = line;
   ++depth_;
   Value value = part(*this);
   --depth_;
-  if (value.depth() > kMostValueDepth)
-    return wrong("nests values deeper than " + std::to_string(kMostValueDepth));
-  if (value.weight() > limits.bytes)
-    return wrong("makes a value of more than " + std::to_string(limits.bytes) + " bytes");
+  within(kMostValueDepth, value.depth(), "nests values deeper than ");
+  within(limits.bytes, value.weight(), "makes a value of more than ", " bytes");
   return error_ ? Value() : value;
 }
 
@@ -251,9 +248,9 @@ Value item(Run& run, const Value& object, const Value& index) {
 }
 
 void add_operators(Builtins& table) {
-  for (const char* sign : {"==", "!=", "<", "<=", ">", ">="})
+  for (const std::string sign : {"==", "!=", "<", "<=", ">", ">="})
     table[sign] = [sign](Call& c) { return compare(c, sign); };
-  for (const char* sign : {"-", "/", "//", "%"})
+  for (const std::string sign : {"-", "/", "//", "%"})
     table[sign] = [sign](Call& c) { return arithmetic(c, sign); };
   table["+"] = add;
   table["*"] = multiply;

@@ -83,6 +83,9 @@ class Run {
   Text out;
 
  private:
+  /// Says so if more was taken of something than may be. @return false once there is an error
+  bool within(std::uint64_t most, std::uint64_t taken, const char* what, const char* unit = "");
+
   std::optional<Error> error_;
   std::uint64_t steps_ = 0;
   std::uint64_t bytes_ = 0;
