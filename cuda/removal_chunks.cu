@@ -247,30 +247,31 @@ struct Walk {
   float parts[2][kWarps][kChunk][kColumns + 4];  // of W S and of Q S, from a warp's rows
 };
 
-/// A thread's part of what a chunk brings, in the background.
+/// A thread's part of what a chunk brings, in the background. tokens.count may be more than a chunk.
 template <int kDim>
 __device__ __forceinline__ void fetch(const RemovalLayer& a, const RemovalChunks& o,
-                                      Stage<kDim>& to, int first, int count, int chunk, int head,
+                                      Stage<kDim>& to, ChunkAt tokens, int chunk, int head,
                                       int column) {
   constexpr int kPieces = kDim / 4;
   const int tid = int(threadIdx.x), row = tid / kPieces, piece = tid % kPieces * 4;
   const std::size_t step = std::size_t(a.heads) * kDim;
-  const std::size_t at = std::size_t(first + row) * step + head * kDim + piece;
+  const std::size_t at = std::size_t(tokens.first + row) * step + head * kDim + piece;
   const float* const from[4] = {a.c, a.q, a.b, a.k};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const bool there = row + 8 * r < count;
+      const bool there = row + 8 * r < tokens.count;
       copy16(shared_address(&to.rows[i][row + 8 * r][piece]),
              from[i] + (there ? at + 8 * r * step : 0), there);
     }
   }
   if (tid < 128) {
     const int t = tid / 4 % kChunk, c = tid % 4 * 4;
-    const bool there = t < count;
-    const float* const x = o.taken + (std::size_t(first + t) * a.heads + head) * kDim;
-    const float* const v = a.inputs + std::size_t(first + t) * a.at.stride + a.at.v + head * kDim;
+    const bool there = t < tokens.count;
+    const float* const x = o.taken + (std::size_t(tokens.first + t) * a.heads + head) * kDim;
+    const float* const v =
+        a.inputs + std::size_t(tokens.first + t) * a.at.stride + a.at.v + head * kDim;
     copy16(shared_address(&to.values[tid / 64][t][c]),
            there ? (tid < 64 ? x : v) + column + c : a.c, there);
   }
@@ -338,7 +339,8 @@ __global__ void __launch_bounds__(2 * kDim, 1)
 #pragma unroll 1
   for (int n = 0; n < kStages - 1; ++n) {
     if (n < chunks)
-      fetch(a, o, m.stage[n], s.first + n * kChunk, s.count - n * kChunk, chunk + n, head, column);
+      fetch(a, o, m.stage[n], {s.first + n * kChunk, s.count - n * kChunk}, chunk + n, head,
+            column);
     copy_commit();
   }
   int now = 0;
@@ -354,7 +356,7 @@ __global__ void __launch_bounds__(2 * kDim, 1)
     __syncthreads();
     const int next = n + kStages - 1, last = now == 0 ? kStages - 1 : now - 1;
     if (next < chunks)
-      fetch(a, o, m.stage[last], s.first + next * kChunk, s.count - next * kChunk, chunk + next,
+      fetch(a, o, m.stage[last], {s.first + next * kChunk, s.count - next * kChunk}, chunk + next,
             head, column);
     copy_commit();
     const Stage<kDim>& stage = m.stage[now];
