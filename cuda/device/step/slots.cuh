@@ -29,12 +29,16 @@ __device__ __forceinline__ float ordered_float(int i) {
   return __int_as_float(i ^ ((i >> 31) & 0x7FFFFFFF));
 }
 
+/// The first slot of which a thread has keys, and its lane among those of one slot.
+struct KeyLane {
+  int slot, lane;
+};
+
 /// Logits of this thread's keys with kG queries, from query `first`.
 template <int kItems, int kGroups, int kG>
 __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& token,
                                             const DecodeLayer& w, float* scratch,
-                                            const float4 (&k)[kItems], int first, int key_slot,
-                                            int key_lane) {
+                                            const float4 (&k)[kItems], int first, KeyLane at) {
   const int key_groups = kGroups >= 0 ? kGroups : p.key_groups, key_shift = p.key_shift,
             positional = p.sinks + p.window;
   const int key_step = kDecodeThreads >> key_shift, count = token.count, k_dim = p.k_dim;
@@ -47,8 +51,8 @@ __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& 
   }
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    const int local = key_slot + (i >> key_groups) * key_step, slot = token.first + local;
-    const int column = (((i & ((1 << key_groups) - 1)) << key_shift) + key_lane) * 4;
+    const int local = at.slot + (i >> key_groups) * key_step, slot = token.first + local;
+    const int column = (((i & ((1 << key_groups) - 1)) << key_shift) + at.lane) * 4;
     const int variant = slot >= positional ? 0 : slot >= p.sinks ? 1 : 2;
     const float* query = queries + (variant * p.group + first) * k_dim + column;
 #pragma unroll
@@ -56,7 +60,7 @@ __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& 
       acc[g] = dot_vectors(k[i], *reinterpret_cast<const float4*>(query + g * k_dim), acc[g]);
     if (((i + 1) & ((1 << key_groups) - 1)) == 0) {  // the slot is complete
       add_lanes(acc, key_shift);
-      if (key_lane == 0 && local < count) {
+      if (at.lane == 0 && local < count) {
         const float bias = scratch[p.slots.bias + local];
 #pragma unroll
         for (int g = 0; g < kG; ++g) {
@@ -225,10 +229,10 @@ __device__ __forceinline__ void step_slots(int phase) {
   int g = 0;
 #pragma unroll 1
   for (; g + 3 <= group; g += 3)
-    slot_logits<kItems, kGroups, 3>(p, token, w, scratch, k, g, key_slot, key_lane);
+    slot_logits<kItems, kGroups, 3>(p, token, w, scratch, k, g, {key_slot, key_lane});
 #pragma unroll 1
   for (; g < group; ++g)
-    slot_logits<kItems, kGroups, 1>(p, token, w, scratch, k, g, key_slot, key_lane);
+    slot_logits<kItems, kGroups, 1>(p, token, w, scratch, k, g, {key_slot, key_lane});
   const float* values_in = token.segment.state_in + values_at;
   float4 v[kItems];
 #pragma unroll
