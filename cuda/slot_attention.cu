@@ -219,6 +219,39 @@ __device__ __forceinline__ void update_keys(const Split& s, const Block& block,
   }
 }
 
+/// This block's part of all logits, to all blocks of the cluster.
+template <int kItems, int kVec>
+__device__ __forceinline__ void send_logits(const SlotMixer& m, const Split& s, const Block& block,
+                                            const Places& places, const Lanes& lanes,
+                                            const Vector<kVec> (&keys)[kItems], float* partial) {
+  for (int g = 0; g < block.group; ++g) {
+    float acc = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      if (i >= s.key_items) continue;
+      const int slot = lanes.key_slot + i / s.key_groups * lanes.key_step;
+      const int column = (i % s.key_groups * s.key_lanes + lanes.key_lane) * kVec;
+      if (slot < block.slots) {
+        const int variant = slot >= block.positional ? 0 : slot >= m.sinks ? 1 : 2;
+        const float* query =
+            places.queries + variant * block.query_floats + g * s.key_columns + column;
+#pragma unroll
+        for (int c = 0; c < kVec; ++c) acc = fmaf(keys[i].v[c], query[c], acc);
+      }
+      if ((i + 1) % s.key_groups == 0) {  // the slot is complete
+        for (int o = s.key_lanes >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
+        if (slot < block.slots) {
+          float* mine = partial + block.rank * block.group * block.slots + g * block.slots + slot;
+          // The lanes of the slot share the stores to all blocks.
+          for (int other = lanes.key_lane; other < s.cluster; other += s.key_lanes)
+            store_remote(mine, other, acc);
+        }
+        acc = 0.0F;
+      }
+    }
+  }
+}
+
 /// V~ likewise.
 template <int kItems, int kVec>
 __device__ __forceinline__ void update_values(const Split& s, const Block& block,
@@ -243,6 +276,75 @@ __device__ __forceinline__ void update_values(const Split& s, const Block& block
   }
 }
 
+/// The softmax over all slots, of the sums of all blocks' parts; a warp a query.
+template <int kThreads>
+__device__ __forceinline__ void make_probabilities(const SlotMixer& m, const Split& s,
+                                                   const Block& block, const Places& places,
+                                                   const float* partial, std::uint64_t t) {
+  for (int g = block.warp; g < block.group; g += kThreads / 32) {
+    const float head_bias =
+        m.head_read_bias != nullptr ? m.head_read_bias[block.head * block.group + g] : 0.0F;
+    float peak = -INFINITY;
+    for (int slot = block.lane; slot < block.slots; slot += 32) {
+      float logit = 0.0F;
+      for (int c = 0; c < s.cluster; ++c)
+        logit += partial[(c * block.group + g) * block.slots + slot];
+      logit *= m.scale;
+      if (slot >= block.positional) {
+        logit += head_bias;
+        if (m.read_bias != nullptr)
+          logit += m.read_bias[block.head * m.memory + slot - block.positional];
+      } else if (std::uint64_t(slot) > t) {
+        logit = -INFINITY;  // not written yet
+      }
+      places.probability[g * block.slots + slot] = logit;
+      peak = fmaxf(peak, logit);
+    }
+    peak = warp_max(peak);
+    float sum = 0.0F;
+    for (int slot = block.lane; slot < block.slots; slot += 32) {
+      const float p = __expf(places.probability[g * block.slots + slot] - peak);
+      places.probability[g * block.slots + slot] = p;
+      sum += p;
+    }
+    sum = warp_sum(sum);
+    const float inverse = 1.0F / sum;
+    for (int slot = block.lane; slot < block.slots; slot += 32)
+      places.probability[g * block.slots + slot] *= inverse;
+  }
+}
+
+/// Each warp's part of the read of query g.
+template <int kItems, int kVec>
+__device__ __forceinline__ void read_values(const Split& s, const Block& block,
+                                            const Places& places, const Lanes& lanes,
+                                            const Vector<kVec> (&values)[kItems], int g) {
+  for (int j = 0; j < s.value_groups; ++j) {
+    Vector<kVec> acc;
+#pragma unroll
+    for (int c = 0; c < kVec; ++c) acc.v[c] = 0.0F;
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const int slot = lanes.value_slot + i / s.value_groups * lanes.value_step;
+      if (i < s.value_items && i % s.value_groups == j && slot < block.slots) {
+        const float p = places.probability[g * block.slots + slot];
+#pragma unroll
+        for (int c = 0; c < kVec; ++c) acc.v[c] = fmaf(p, values[i].v[c], acc.v[c]);
+      }
+    }
+    for (int o = s.value_lanes; o < 32; o <<= 1) {
+#pragma unroll
+      for (int c = 0; c < kVec; ++c) acc.v[c] += __shfl_xor_sync(~0U, acc.v[c], o);
+    }
+    if (block.lane < s.value_lanes) {
+      float* to = places.reduce + (block.warp * block.group + g) * s.value_columns +
+                  (j * s.value_lanes + lanes.value_lane) * kVec;
+#pragma unroll
+      for (int c = 0; c < kVec; ++c) to[c] = acc.v[c];
+    }
+  }
+}
+
 /// Adds up the warps' parts.
 template <int kThreads>
 __device__ __forceinline__ void put_outputs(const SlotMixer& m, const Split& s, const Block& block,
@@ -254,6 +356,36 @@ __device__ __forceinline__ void put_outputs(const SlotMixer& m, const Split& s, 
       sum += places.reduce[(w * block.group + g) * s.value_columns + c];
     m.out[std::size_t(segment.first + n) * (m.heads * m.v_dim) +
           std::size_t(block.head * block.group + g) * m.v_dim + block.value_first + c] = sum;
+  }
+}
+
+template <int kItems, int kVec, class KeyColumn>
+__device__ __forceinline__ void store_keys(const SlotMixer& m, const Split& s, const Block& block,
+                                           const Lanes& lanes, const Vector<kVec> (&keys)[kItems],
+                                           const KeyColumn& key_column, float* keys_out) {
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int slot = lanes.key_slot + i / s.key_groups * lanes.key_step;
+    const int column = (i % s.key_groups * s.key_lanes + lanes.key_lane) * kVec;
+    if (i < s.key_items && slot < block.slots) {
+      store_vector<kVec>(keys_out + std::size_t(slot) * m.k_dim + key_column(column), keys[i]);
+    }
+  }
+}
+
+template <int kItems, int kVec>
+__device__ __forceinline__ void store_values(const SlotMixer& m, const Split& s, const Block& block,
+                                             const Lanes& lanes,
+                                             const Vector<kVec> (&values)[kItems],
+                                             float* values_out) {
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int slot = lanes.value_slot + i / s.value_groups * lanes.value_step;
+    const int column = (i % s.value_groups * s.value_lanes + lanes.value_lane) * kVec;
+    if (i < s.value_items && slot < block.slots) {
+      store_vector<kVec>(values_out + std::size_t(slot) * m.v_dim + block.value_first + column,
+                         values[i]);
+    }
   }
 }
 
@@ -356,91 +488,15 @@ __global__ void __launch_bounds__(kThreads)
     float* partial = shared + at.partial + (n & 1) * s.cluster * group * slots;
     update_keys(s, block, places, lanes, keys, target);
     if (n == 0) cluster_wait(s.cluster);  // every block of the cluster has begun
-    for (int g = 0; g < group; ++g) {
-      float acc = 0.0F;
-#pragma unroll
-      for (int i = 0; i < kItems; ++i) {
-        if (i >= s.key_items) continue;
-        const int slot = key_slot + i / s.key_groups * key_step;
-        const int column = (i % s.key_groups * s.key_lanes + key_lane) * kVec;
-        if (slot < slots) {
-          const int variant = slot >= positional ? 0 : slot >= m.sinks ? 1 : 2;
-          const float* query = queries + variant * query_floats + g * s.key_columns + column;
-#pragma unroll
-          for (int c = 0; c < kVec; ++c) acc = fmaf(keys[i].v[c], query[c], acc);
-        }
-        if ((i + 1) % s.key_groups == 0) {  // the slot is complete
-          for (int o = s.key_lanes >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
-          if (slot < slots) {
-            float* mine = partial + rank * group * slots + g * slots + slot;
-            // The lanes of the slot share the stores to all blocks.
-            for (int other = key_lane; other < s.cluster; other += s.key_lanes)
-              store_remote(mine, other, acc);
-          }
-          acc = 0.0F;
-        }
-      }
-    }
+    send_logits(m, s, block, places, lanes, keys, partial);
     // V~ does not depend on the softmax: update it while partial logits travel.
     update_values(s, block, places, lanes, values, target);
     cluster_sync(s.cluster);
 
-    for (int g = warp; g < group; g += kThreads / 32) {
-      const float head_bias =
-          m.head_read_bias != nullptr ? m.head_read_bias[head * group + g] : 0.0F;
-      float peak = -INFINITY;
-      for (int slot = lane; slot < slots; slot += 32) {
-        float logit = 0.0F;
-        for (int c = 0; c < s.cluster; ++c) logit += partial[(c * group + g) * slots + slot];
-        logit *= m.scale;
-        if (slot >= positional) {
-          logit += head_bias;
-          if (m.read_bias != nullptr) logit += m.read_bias[head * m.memory + slot - positional];
-        } else if (std::uint64_t(slot) > t) {
-          logit = -INFINITY;  // not written yet
-        }
-        probability[g * slots + slot] = logit;
-        peak = fmaxf(peak, logit);
-      }
-      peak = warp_max(peak);
-      float sum = 0.0F;
-      for (int slot = lane; slot < slots; slot += 32) {
-        const float p = __expf(probability[g * slots + slot] - peak);
-        probability[g * slots + slot] = p;
-        sum += p;
-      }
-      sum = warp_sum(sum);
-      const float inverse = 1.0F / sum;
-      for (int slot = lane; slot < slots; slot += 32) probability[g * slots + slot] *= inverse;
-    }
+    make_probabilities<kThreads>(m, s, block, places, partial, t);
     __syncthreads();
 
-    for (int g = 0; g < group; ++g) {
-      for (int j = 0; j < s.value_groups; ++j) {
-        Vector<kVec> acc;
-#pragma unroll
-        for (int c = 0; c < kVec; ++c) acc.v[c] = 0.0F;
-#pragma unroll
-        for (int i = 0; i < kItems; ++i) {
-          const int slot = value_slot + i / s.value_groups * value_step;
-          if (i < s.value_items && i % s.value_groups == j && slot < slots) {
-            const float p = probability[g * slots + slot];
-#pragma unroll
-            for (int c = 0; c < kVec; ++c) acc.v[c] = fmaf(p, values[i].v[c], acc.v[c]);
-          }
-        }
-        for (int o = s.value_lanes; o < 32; o <<= 1) {
-#pragma unroll
-          for (int c = 0; c < kVec; ++c) acc.v[c] += __shfl_xor_sync(~0U, acc.v[c], o);
-        }
-        if (lane < s.value_lanes) {
-          float* to = reduce + (warp * group + g) * s.value_columns +
-                      (j * s.value_lanes + value_lane) * kVec;
-#pragma unroll
-          for (int c = 0; c < kVec; ++c) to[c] = acc.v[c];
-        }
-      }
-    }
+    for (int g = 0; g < group; ++g) read_values(s, block, places, lanes, values, g);
     __syncthreads();
     put_outputs<kThreads>(m, s, block, places, segment, n);
   }
@@ -448,23 +504,8 @@ __global__ void __launch_bounds__(kThreads)
   if (m.running && rank == 0) {  // the cluster has read it: a token is past a barrier of it
     for (int i = tid; i < m.memory; i += kThreads) segment.state_out[offset + m.sums + i] = sums[i];
   }
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    const int slot = key_slot + i / s.key_groups * key_step;
-    const int column = (i % s.key_groups * s.key_lanes + key_lane) * kVec;
-    if (i < s.key_items && slot < slots) {
-      store_vector<kVec>(keys_out + std::size_t(slot) * m.k_dim + key_column(column), keys[i]);
-    }
-  }
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    const int slot = value_slot + i / s.value_groups * value_step;
-    const int column = (i % s.value_groups * s.value_lanes + value_lane) * kVec;
-    if (i < s.value_items && slot < slots) {
-      store_vector<kVec>(values_out + std::size_t(slot) * m.v_dim + value_first + column,
-                         values[i]);
-    }
-  }
+  store_keys(m, s, block, lanes, keys, key_column, keys_out);
+  store_values(m, s, block, lanes, values, values_out);
 }
 
 using Kernel = void (*)(SlotMixer, Split, const Segment*);
