@@ -100,11 +100,17 @@ struct Pieces {
   }
 };
 
+/// Where a warp group's sums belong: 64 tokens and `width` rows of B.
+struct SumsAt {
+  int token, row, width;
+};
+
 template <int kN, WideOutput kOutput>
 __device__ __forceinline__ void write_tile(const Args& args, const float (&acc)[kN / 2],
                                            const CUtensorMap* map_c, const CUtensorMap* map_g,
-                                           Pieces& pieces, int token, int row0, int width) {
+                                           Pieces& pieces, SumsAt place) {
   const Matmul& p = args.m.p;
+  const int token = place.token, row0 = place.row, width = place.width;
   if (token >= p.tokens) return;
   if constexpr (kOutput == WideOutput::store_f32 || kOutput == WideOutput::add_f32) {
 #pragma unroll
@@ -294,8 +300,9 @@ __global__ void __launch_bounds__(kThreads, 1)
       } else {
         multiply.template operator()<kN>(acc);
       }
-      write_tile<kN, kOutput>(args, acc, &map_c, &map_g, pieces, token,
-                              row_tile * kN + (half > 0 ? kN / 2 : 0), half < 0 ? kN : kN / 2);
+      write_tile<kN, kOutput>(
+          args, acc, &map_c, &map_g, pieces,
+          {token, row_tile * kN + (half > 0 ? kN / 2 : 0), half < 0 ? kN : kN / 2});
     }
     if (pieces.leader) store_wait();
   }

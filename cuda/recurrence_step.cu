@@ -73,6 +73,141 @@ __device__ __forceinline__ float largest_of(const float* x, int n) {
   return warp_max(largest);
 }
 
+/// What a block works on, and its places in shared memory.
+struct StepBlock {
+  int tid, head, queries, width;  // width: of a key as projected
+  int first_column;
+  int gate, gates;  // this block's: the first, of all heads, and how many
+  float *key, *fade, *query, *raw, *values, *shrink, *partial, *scratch;
+  float2* turns;
+};
+
+/// What no token brings: zeros, -infinity behind what features are made of, the column that takes in 1.
+template <int kRows>
+__device__ __forceinline__ void fill_places(const Recurrence& a, const StepBlock& b) {
+#pragma unroll 1
+  for (int i = b.tid; i < (2 + b.queries) * kRows; i += kThreads)
+    b.key[i] = 0.0F;  // fade, query behind it
+  if (b.tid < (1 + b.queries) * (b.width - a.k_dim))
+    b.raw[b.tid / (b.width - a.k_dim) * b.width + a.k_dim + b.tid % (b.width - a.k_dim)] =
+        -INFINITY;
+  if (b.tid < kColumns) {
+    b.values[b.tid] = a.normalizer && b.first_column + b.tid == a.v_dim ? 1.0F : 0.0F;
+    b.shrink[b.tid] = 0.0F;
+  }
+}
+
+/// A token's k, q, v and gates as projected, in the background.
+__device__ __forceinline__ void bring_token(const Recurrence& a, const StepLayout& at,
+                                            const StepBlock& b, float* shared, const float* row) {
+  if (!a.complement_keys) bring(b.raw, row + a.at.k + b.head * a.k_dim, a.k_dim);
+#pragma unroll 1
+  for (int g = 0; g < b.queries; ++g)
+    bring(b.raw + (1 + g) * b.width, row + a.at.q + (b.head * b.queries + g) * a.k_dim, a.k_dim);
+  bring(b.values, row + a.at.v + b.head * a.v_dim + b.first_column,
+        min(kColumns, a.v_dim - b.first_column));
+  if (a.rank > 0) {
+    bring(shared + at.low, row + a.at.low, a.rank);
+  } else if (a.at.f >= 0) {
+    bring(shared + at.f, row + a.at.f + b.gate, b.gates);
+  }
+  if (a.r_bias != nullptr) bring(shared + at.r, row + a.at.r + b.gate, b.gates);
+  __pipeline_commit();
+}
+
+/// Whether token n of the pass has none before it.
+__device__ __forceinline__ bool is_first(const Segment& s, int n) {
+  return s.position + std::uint64_t(n) == 0;
+}
+
+/// The token's decays, times `less`.
+template <Fade kFade>
+__device__ __forceinline__ void make_decays(const Recurrence& a, const StepBlock& b,
+                                            const Gates& own, float less) {
+  if (kFade == Fade::rows) {
+#pragma unroll 1
+    for (int i = b.tid; i < a.decays; i += kThreads) {
+      if (a.decay == Decay::fixed) {
+        b.fade[i] = fixed_decay(b.head) * less;
+      } else {
+        const Faded f = faded(a, own, i);
+        b.fade[i] = f.decay * less;
+        if (a.complement_keys) b.key[i] = f.key;
+      }
+    }
+  }
+  if (kFade == Fade::columns && b.tid < b.gates)
+    b.shrink[b.tid] = faded(a, own, b.tid).decay * less;
+}
+
+/// Features by maps of single channels, two of a rotation at a time.
+template <int kRows>
+__device__ __forceinline__ void make_pairs(const Recurrence& a, const StepBlock& b) {
+  const int half = a.k_dim / 2;
+#pragma unroll 1
+  for (int i = b.tid + (a.complement_keys ? half : 0); i < (1 + b.queries) * half; i += kThreads) {
+    const int r = i / half, c = i - r * half;
+    float low = mapped(a.map, b.raw[r * b.width + c]);
+    float high = mapped(a.map, b.raw[r * b.width + half + c]);
+    if (a.rotary) {
+      const float2 turn = b.turns[c];
+      const float turned = low * turn.x - high * turn.y;
+      high = high * turn.x + low * turn.y;
+      low = turned;
+    }
+    float* const to = r == 0 ? b.key : b.query + (r - 1) * kRows;
+    to[c] = low, to[half + c] = high;
+  }
+}
+
+/// Features by any map, row by row, with the whole block.
+template <int kRows, Fade kFade>
+__device__ __forceinline__ void make_features(const Recurrence& a, const StepBlock& b,
+                                              const Segment& s, int n, bool exponential, float& m) {
+#pragma unroll 1
+  for (int r = a.complement_keys ? 1 : 0; r <= b.queries; ++r) {
+    float* const to = r == 0 ? b.key : b.query + (r - 1) * kRows;
+    features(a, r == 0 ? a.k_map : a.q_map, b.raw + r * b.width, to, nullptr,
+             r == 0 ? a.norm_k : a.norm_q, b.scratch);
+    if (a.rotary) {
+      rotate(a, to, to, b.turns);
+      __syncthreads();
+    }
+    if (!exponential) continue;
+    if (r > 0) {
+      exponentials(to, a.features, b.scratch);
+      continue;
+    }
+    float largest = -INFINITY;
+#pragma unroll 1
+    for (int i = b.tid; i < a.features; i += kThreads) largest = fmaxf(largest, to[i]);
+    largest = block_max(largest, b.scratch);
+    const bool fresh = is_first(s, n);
+    const float now = fresh ? largest : fmaxf(m, largest);
+    const float less = fresh ? 0.0F : expf(m - now);
+    m = now;
+#pragma unroll 1
+    for (int i = b.tid; i < a.features; i += kThreads) to[i] = expf(to[i] - now);
+    if (kFade == Fade::rows) {
+#pragma unroll 1
+      for (int i = b.tid; i < a.decays; i += kThreads) b.fade[i] *= less;
+    }
+    if (kFade == Fade::columns && b.tid < kColumns) b.shrink[b.tid] *= less;
+  }
+}
+
+/// Outputs of token t, from the warps' parts.
+__device__ __forceinline__ void put_outputs(const Recurrence& a, const CorePass& p,
+                                            const StepBlock& b, std::size_t t) {
+#pragma unroll 1
+  for (int i = b.tid; i < b.queries * kColumns; i += kThreads) {
+    const int g = i / kColumns, c = b.first_column + i % kColumns;
+    if (c >= p.columns) continue;
+    p.out[(t * a.heads + b.head * b.queries + g) * p.columns + c] =
+        add_parts(b.partial + g * kWarps * kColumns, i % kColumns) * p.scale;
+  }
+}
+
 /// Few tokens: features, rotations and decays by each block for itself.
 template <int R, Fade kFade>
 __global__ void __launch_bounds__(kThreads)
@@ -106,12 +241,14 @@ __global__ void __launch_bounds__(kThreads)
     writes_m = atomicAdd(arrived, 1) + 1 == int(gridDim.x);
     if (writes_m) *arrived = 0;
   }
-  // Gates of this block, [head * F + first …).
   const int first_column = int(blockIdx.x) * kColumns;
   const int first = kFade == Fade::columns ? first_column : 0;
   const int gates =
       kFade == Fade::columns ? max(0, min(kColumns, a.decays - first_column)) : a.gates;
   const int gate = head * a.gates + first;
+  // For functions; with its names here as well the compiler makes other instructions.
+  const StepBlock b{tid,  head,  queries, width,  first_column, gate,    gates,   key,
+                    fade, query, raw,     values, shrink,       partial, scratch, table};
   if (a.f_bias != nullptr) bring(shared + at.f_bias, a.f_bias + gate, gates);
   if (a.r_bias != nullptr) bring(shared + at.r_bias, a.r_bias + gate, gates);
   if (a.lower_bound != nullptr) bring(shared + at.bound, a.lower_bound + gate, gates);
@@ -130,15 +267,7 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
   if (a.rotary) fill_turns(a, s.position, table);
-#pragma unroll 1
-  for (int i = tid; i < (2 + queries) * kRows; i += kThreads)
-    key[i] = 0.0F;  // fade, query behind it
-  if (tid < (1 + queries) * (width - a.k_dim))
-    raw[tid / (width - a.k_dim) * width + a.k_dim + tid % (width - a.k_dim)] = -INFINITY;
-  if (tid < kColumns) {
-    values[tid] = a.normalizer && first_column + tid == a.v_dim ? 1.0F : 0.0F;
-    shrink[tid] = 0.0F;
-  }
+  fill_places<kRows>(a, b);
   Gates own{.f = shared + at.f,
             .low = shared + at.low,
             .up = at.up_here ? shared + at.up : a.f_up + std::size_t(gate) * a.rank,
@@ -158,20 +287,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 1
   for (int n = 0; n < s.count; ++n) {
     const std::size_t t = std::size_t(s.first + n);
-    const float* const row = a.mixed + t * a.at.stride;
-    if (!a.complement_keys) bring(raw, row + a.at.k + head * a.k_dim, a.k_dim);
-#pragma unroll 1
-    for (int g = 0; g < queries; ++g)
-      bring(raw + (1 + g) * width, row + a.at.q + (head * queries + g) * a.k_dim, a.k_dim);
-    bring(values, row + a.at.v + head * a.v_dim + first_column,
-          min(kColumns, a.v_dim - first_column));
-    if (a.rank > 0) {
-      bring(shared + at.low, row + a.at.low, a.rank);
-    } else if (a.at.f >= 0) {
-      bring(shared + at.f, row + a.at.f + gate, gates);
-    }
-    if (a.r_bias != nullptr) bring(shared + at.r, row + a.at.r + gate, gates);
-    __pipeline_commit();
+    bring_token(a, at, b, shared, a.mixed + t * a.at.stride);
     if (n > 0 && a.rotary) fill_turns(a, s.position + std::uint64_t(n), table);
     __pipeline_wait_prior(0);
     __syncthreads();
@@ -179,24 +295,12 @@ __global__ void __launch_bounds__(kThreads)
     float less = 1.0F, most = 0.0F;
     if (exponential && plain) {
       most = largest_of(raw, width);
-      const bool fresh = s.position + std::uint64_t(n) == 0;
+      const bool fresh = is_first(s, n);
       const float now = fresh ? most : fmaxf(m, most);
       less = fresh ? 0.0F : expf(m - now);
       m = most = now;
     }
-    if (kFade == Fade::rows) {
-#pragma unroll 1
-      for (int i = tid; i < a.decays; i += kThreads) {
-        if (a.decay == Decay::fixed) {
-          fade[i] = fixed_decay(head) * less;
-        } else {
-          const Faded f = faded(a, own, i);
-          fade[i] = f.decay * less;
-          if (a.complement_keys) key[i] = f.key;
-        }
-      }
-    }
-    if (kFade == Fade::columns && tid < gates) shrink[tid] = faded(a, own, tid).decay * less;
+    make_decays<kFade>(a, b, own, less);
     if (plain && exponential) {
 #pragma unroll 1
       for (int r = 0; r <= queries; ++r) {
@@ -207,52 +311,9 @@ __global__ void __launch_bounds__(kThreads)
         for (int i = tid; i < a.k_dim; i += kThreads) to[i] = expf(x[i] - most);
       }
     } else if (plain) {
-      const int half = a.k_dim / 2;
-#pragma unroll 1
-      for (int i = tid + (a.complement_keys ? half : 0); i < (1 + queries) * half; i += kThreads) {
-        const int r = i / half, c = i - r * half;
-        float low = mapped(a.map, raw[r * width + c]);
-        float high = mapped(a.map, raw[r * width + half + c]);
-        if (a.rotary) {
-          const float2 turn = table[c];
-          const float turned = low * turn.x - high * turn.y;
-          high = high * turn.x + low * turn.y;
-          low = turned;
-        }
-        float* const to = r == 0 ? key : query + (r - 1) * kRows;
-        to[c] = low, to[half + c] = high;
-      }
+      make_pairs<kRows>(a, b);
     } else {
-#pragma unroll 1
-      for (int r = a.complement_keys ? 1 : 0; r <= queries; ++r) {
-        float* const to = r == 0 ? key : query + (r - 1) * kRows;
-        features(a, r == 0 ? a.k_map : a.q_map, raw + r * width, to, nullptr,
-                 r == 0 ? a.norm_k : a.norm_q, scratch);
-        if (a.rotary) {
-          rotate(a, to, to, table);
-          __syncthreads();
-        }
-        if (!exponential) continue;
-        if (r > 0) {
-          exponentials(to, a.features, scratch);
-          continue;
-        }
-        float largest = -INFINITY;
-#pragma unroll 1
-        for (int i = tid; i < a.features; i += kThreads) largest = fmaxf(largest, to[i]);
-        largest = block_max(largest, scratch);
-        const bool fresh = s.position + std::uint64_t(n) == 0;
-        const float now = fresh ? largest : fmaxf(m, largest);
-        less = fresh ? 0.0F : expf(m - now);
-        m = now;
-#pragma unroll 1
-        for (int i = tid; i < a.features; i += kThreads) to[i] = expf(to[i] - now);
-        if (kFade == Fade::rows) {
-#pragma unroll 1
-          for (int i = tid; i < a.decays; i += kThreads) fade[i] *= less;
-        }
-        if (kFade == Fade::columns && tid < kColumns) shrink[tid] *= less;
-      }
+      make_features<kRows, kFade>(a, b, s, n, exponential, m);
     }
     __syncthreads();
     part.take(key, fade, values, shrink);
@@ -261,13 +322,7 @@ __global__ void __launch_bounds__(kThreads)
 #pragma unroll 1
     for (int g = 0; g < queries; ++g) part.read(query + g * kRows, partial + g * kWarps * kColumns);
     __syncthreads();
-#pragma unroll 1
-    for (int i = tid; i < queries * kColumns; i += kThreads) {
-      const int g = i / kColumns, c = first_column + i % kColumns;
-      if (c >= p.columns) continue;
-      p.out[(t * a.heads + head * queries + g) * p.columns + c] =
-          add_parts(partial + g * kWarps * kColumns, i % kColumns) * p.scale;
-    }
+    put_outputs(a, p, b, t);
   }
   if (writes_m) s.state_out[extra_of(a, head)] = m;
 }

@@ -247,30 +247,31 @@ struct Walk {
   float parts[2][kWarps][kChunk][kColumns + 4];  // of W S and of Q S, from a warp's rows
 };
 
-/// A thread's part of what a chunk brings, in the background.
+/// A thread's part of what a chunk brings, in the background. tokens.count may be more than a chunk.
 template <int kDim>
 __device__ __forceinline__ void fetch(const RemovalLayer& a, const RemovalChunks& o,
-                                      Stage<kDim>& to, int first, int count, int chunk, int head,
+                                      Stage<kDim>& to, ChunkAt tokens, int chunk, int head,
                                       int column) {
   constexpr int kPieces = kDim / 4;
   const int tid = int(threadIdx.x), row = tid / kPieces, piece = tid % kPieces * 4;
   const std::size_t step = std::size_t(a.heads) * kDim;
-  const std::size_t at = std::size_t(first + row) * step + head * kDim + piece;
+  const std::size_t at = std::size_t(tokens.first + row) * step + head * kDim + piece;
   const float* const from[4] = {a.c, a.q, a.b, a.k};
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const bool there = row + 8 * r < count;
+      const bool there = row + 8 * r < tokens.count;
       copy16(shared_address(&to.rows[i][row + 8 * r][piece]),
              from[i] + (there ? at + 8 * r * step : 0), there);
     }
   }
   if (tid < 128) {
     const int t = tid / 4 % kChunk, c = tid % 4 * 4;
-    const bool there = t < count;
-    const float* const x = o.taken + (std::size_t(first + t) * a.heads + head) * kDim;
-    const float* const v = a.inputs + std::size_t(first + t) * a.at.stride + a.at.v + head * kDim;
+    const bool there = t < tokens.count;
+    const float* const x = o.taken + (std::size_t(tokens.first + t) * a.heads + head) * kDim;
+    const float* const v =
+        a.inputs + std::size_t(tokens.first + t) * a.at.stride + a.at.v + head * kDim;
     copy16(shared_address(&to.values[tid / 64][t][c]),
            there ? (tid < 64 ? x : v) + column + c : a.c, there);
   }
@@ -305,6 +306,101 @@ __device__ __forceinline__ void multiply_add(float (&d)[4], const Tf32 (&a)[4], 
   multiply_add(d, a[0].high, a[1].high, a[2].high, a[3].high, b0.high, b1.high);
 }
 
+/// What a lane has of the products: see multiply_add().
+struct WalkLane {
+  int warp, g, q;
+  /// Rows 8 j + row and + 1 of the state, of columns g and g + 8.
+  __device__ __forceinline__ int row() const { return 16 * warp + 2 * q; }
+  /// Of eight tokens i, where a column of tokens is an operand.
+  __device__ __forceinline__ int token(int i, int e) const { return 8 * i + q + 4 * (e >> 1); }
+};
+
+/// W x and Q x of a warp's 16 rows of the state, to all warps.
+template <int kDim>
+__device__ __forceinline__ void put_reads(Walk<kDim>& m, const Stage<kDim>& stage,
+                                          const float (&x)[2][4], WalkLane l) {
+  float sums[2][2][2][4] = {};  // of W and Q, tokens 0 to 7 and 8 to 15, by a half of the rows
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const Tf32 state[4] = {Tf32(x[j][0]), Tf32(x[j][2]), Tf32(x[j][1]), Tf32(x[j][3])};
+#pragma unroll
+    for (int which = 0; which < 2; ++which) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float2 w =
+            *reinterpret_cast<const float2*>(&stage.rows[which][8 * i + l.g][l.row() + 8 * j]);
+        multiply_add(sums[which][i][j], state, Tf32(w.x), Tf32(w.y));
+      }
+    }
+  }
+#pragma unroll
+  for (int which = 0; which < 2; ++which) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+#pragma unroll
+      for (int v = 0; v < 4; ++v)
+        m.parts[which][l.warp][8 * i + 2 * l.q + (v & 1)][l.g + 8 * (v >> 1)] =
+            sums[which][i][0][v] + sums[which][i][1][v];
+    }
+  }
+}
+
+/// to += rows `which` (B or K) of eight tokens times their values v.
+template <int kDim>
+__device__ __forceinline__ void add_tokens(float (&to)[2][4], const float (&v)[4],
+                                           const Stage<kDim>& stage, int which, int i, WalkLane l) {
+  const Tf32 values[4] = {Tf32(v[0]), Tf32(v[1]), Tf32(v[2]), Tf32(v[3])};
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const int r = 16 * l.warp + 8 * j + l.g;
+    multiply_add(to[j], values, Tf32(stage.rows[which][l.token(i, 0)][r]),
+                 Tf32(stage.rows[which][l.token(i, 2)][r]));
+  }
+}
+
+/// x <- A x + K^T v.
+template <int kDim>
+__device__ __forceinline__ void add_values(float (&x)[2][4], const Stage<kDim>& stage, Act act,
+                                           WalkLane l) {
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+    const float2 kept = *reinterpret_cast<const float2*>(&stage.kept[l.row() + 8 * j]);
+    x[j][0] *= kept.x, x[j][1] *= kept.y, x[j][2] *= kept.x, x[j][3] *= kept.y;
+  }
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float v[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e)
+      v[e] = activate(act, stage.values[1][l.token(i, e)][l.g + 8 * (e & 1)]);
+    add_tokens(x, v, stage, 3, i, l);
+  }
+}
+
+/// x += B^T U, with what all warps have put of U.
+template <int kDim>
+__device__ __forceinline__ void add_taken(float (&x)[2][4], const Walk<kDim>& m,
+                                          const Stage<kDim>& stage, WalkLane l) {
+  float taken[2][2][4] = {};  // by eight tokens
+#pragma unroll
+  for (int i = 0; i < 2; ++i) {
+    float u[4];
+#pragma unroll
+    for (int e = 0; e < 4; ++e) {
+      const int token = l.token(i, e), c = l.g + 8 * (e & 1);
+      u[e] = stage.values[0][token][c];
+#pragma unroll
+      for (int w = 0; w < Walk<kDim>::kWarps; ++w) u[e] += m.parts[0][w][token][c];
+    }
+    add_tokens(taken[i], u, stage, 2, i, l);
+  }
+#pragma unroll
+  for (int j = 0; j < 2; ++j) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[j][i] += taken[0][j][i] + taken[1][j][i];
+  }
+}
+
 /// Blocks (16 columns, head, segment), a warp for 16 rows of the state. Everything is transposed: columns of the state
 /// are rows of the products, so that a sum of products, which a lane has in pairs of rows, is the next product's operand.
 template <int kDim>
@@ -318,14 +414,14 @@ __global__ void __launch_bounds__(2 * kDim, 1)
   chain_trigger();
   const Segment s = segments[blockIdx.z];
   const int tid = int(threadIdx.x), head = int(blockIdx.y), column = int(blockIdx.x) * kColumns;
-  const int warp = tid / 32, g = tid % 32 / 4, q = tid % 4, row = 16 * warp + 2 * q;
+  const WalkLane lane{tid / 32, tid % 32 / 4, tid % 4};
   const int t = tid / (kColumns / kPer), own = tid % (kColumns / kPer);  // of the outputs
   const std::size_t base = a.layer_offset + std::size_t(head) * a.head_floats + a.values_offset +
-                           std::size_t(row) * kDim + column + g;
+                           std::size_t(lane.row()) * kDim + column + lane.g;
   const auto at = [base](int j, int i) {
     return base + std::size_t(8 * j + (i & 1)) * kDim + 8 * (i >> 1);
   };
-  float x[2][4];  // rows 8 j + row, + 1 of columns g, g + 8
+  float x[2][4];
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
 #pragma unroll
@@ -338,7 +434,8 @@ __global__ void __launch_bounds__(2 * kDim, 1)
 #pragma unroll 1
   for (int n = 0; n < kStages - 1; ++n) {
     if (n < chunks)
-      fetch(a, o, m.stage[n], s.first + n * kChunk, s.count - n * kChunk, chunk + n, head, column);
+      fetch(a, o, m.stage[n], {s.first + n * kChunk, s.count - n * kChunk}, chunk + n, head,
+            column);
     copy_commit();
   }
   int now = 0;
@@ -354,78 +451,15 @@ __global__ void __launch_bounds__(2 * kDim, 1)
     __syncthreads();
     const int next = n + kStages - 1, last = now == 0 ? kStages - 1 : now - 1;
     if (next < chunks)
-      fetch(a, o, m.stage[last], s.first + next * kChunk, s.count - next * kChunk, chunk + next,
+      fetch(a, o, m.stage[last], {s.first + next * kChunk, s.count - next * kChunk}, chunk + next,
             head, column);
     copy_commit();
     const Stage<kDim>& stage = m.stage[now];
     now = now + 1 == kStages ? 0 : now + 1;
-    float sums[2][2][2][4] = {};  // of W and Q, tokens 0 to 7 and 8 to 15, by a half of the rows
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const Tf32 state[4] = {Tf32(x[j][0]), Tf32(x[j][2]), Tf32(x[j][1]), Tf32(x[j][3])};
-#pragma unroll
-      for (int which = 0; which < 2; ++which) {
-#pragma unroll
-        for (int i = 0; i < 2; ++i) {
-          const float2 w =
-              *reinterpret_cast<const float2*>(&stage.rows[which][8 * i + g][row + 8 * j]);
-          multiply_add(sums[which][i][j], state, Tf32(w.x), Tf32(w.y));
-        }
-      }
-    }
-#pragma unroll
-    for (int which = 0; which < 2; ++which) {
-#pragma unroll
-      for (int i = 0; i < 2; ++i) {
-#pragma unroll
-        for (int v = 0; v < 4; ++v)
-          m.parts[which][warp][8 * i + 2 * q + (v & 1)][g + 8 * (v >> 1)] =
-              sums[which][i][0][v] + sums[which][i][1][v];
-      }
-    }
-    // What the values bring does not wait for the sums.
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-      const float2 kept = *reinterpret_cast<const float2*>(&stage.kept[row + 8 * j]);
-      x[j][0] *= kept.x, x[j][1] *= kept.y, x[j][2] *= kept.x, x[j][3] *= kept.y;
-    }
-    const auto token_of = [q](int i, int e) { return 8 * i + q + 4 * (e >> 1); };
-    const auto add = [&](float(&to)[2][4], const float(&v)[4], int which, int i) {
-      const Tf32 values[4] = {Tf32(v[0]), Tf32(v[1]), Tf32(v[2]), Tf32(v[3])};
-#pragma unroll
-      for (int j = 0; j < 2; ++j) {
-        const int r = 16 * warp + 8 * j + g;
-        multiply_add(to[j], values, Tf32(stage.rows[which][token_of(i, 0)][r]),
-                     Tf32(stage.rows[which][token_of(i, 2)][r]));
-      }
-    };
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float v[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        v[e] = activate(a.v_act, stage.values[1][token_of(i, e)][g + 8 * (e & 1)]);
-      add(x, v, 3, i);
-    }
+    put_reads(m, stage, x, lane);
+    add_values(x, stage, a.v_act, lane);  // does not wait for the sums
     __syncthreads();
-    float taken[2][2][4] = {};  // by eight tokens
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-      float u[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int token = token_of(i, e), c = g + 8 * (e & 1);
-        u[e] = stage.values[0][token][c];
-#pragma unroll
-        for (int w = 0; w < kWarps; ++w) u[e] += m.parts[0][w][token][c];
-      }
-      add(taken[i], u, 2, i);
-    }
-#pragma unroll
-    for (int j = 0; j < 2; ++j) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[j][i] += taken[0][j][i] + taken[1][j][i];
-    }
+    add_taken(x, m, stage, lane);
 #pragma unroll
     for (int c = 0; c < kPer; ++c) {
 #pragma unroll

@@ -64,6 +64,128 @@ struct Span {
         end(int(std::int64_t(chunks) * (span + 1) / spans)) {}
 };
 
+/// A warp's 16 x 16 of 64 slots of a head, part `part` of `parts`, and 32 channels of their keys or values.
+struct Own {
+  bool keys;
+  int head, dim, column0, part, parts;
+  int slots, columns;            // how many there are
+  int row0, first_column, lane;  // of the warp
+  int slot, column;              // of the lane, which has slot + 8 and column + 8 as well
+};
+
+/// What a block leaves, to the state; `common` is what it was without.
+__device__ __forceinline__ void store_memory(const Own& t, float* to, const float (&h)[2][4],
+                                             const float2 (&common)[2]) {
+#pragma unroll
+  for (int n = 0; n < 2; ++n) {
+#pragma unroll
+    for (int e = 0; e < 4; e += 2) {
+      const int s = t.slot + e * 4, c = t.column + n * 8;
+      if (s < t.slots && c < t.columns) {
+        *reinterpret_cast<float2*>(to + std::size_t(s) * t.dim + c) =
+            make_float2(h[n][e] + common[n].x, h[n][e + 1] + common[n].y);
+      }
+    }
+  }
+}
+
+/// The memory between spans, [span][block][16 x 16 of a warp][lane]: the start of every span but the first, and, last,
+/// that of the first, which the last one may overwrite. Decays: [span][part][64].
+struct SpanEnds {
+  float *ends, *decays;
+  int memory_blocks, block, tid, parts, part, slot;
+
+  __device__ __forceinline__ float* at(int s) const {
+    return ends + ((std::size_t(s) * memory_blocks + block) * kThreads + tid) * 8;
+  }
+  __device__ __forceinline__ float* decay(int s) const {
+    return decays + (s * parts + part) * kTile + slot;
+  }
+  __device__ __forceinline__ void put(int s, const float (&h)[2][4]) const {
+#pragma unroll
+    for (int n = 0; n < 2; ++n)
+      reinterpret_cast<float4*>(at(s))[n] = make_float4(h[n][0], h[n][1], h[n][2], h[n][3]);
+  }
+  __device__ __forceinline__ void get(int s, float (&h)[2][4]) const {
+#pragma unroll
+    for (int n = 0; n < 2; ++n) {
+      const float4 w = reinterpret_cast<const float4*>(at(s))[n];
+      h[n][0] = w.x, h[n][1] = w.y, h[n][2] = w.z, h[n][3] = w.w;
+    }
+  }
+  /// The start of a span, of what those before it have left.
+  __device__ __forceinline__ void join(int span, int spans, float (&h)[2][4]) const {
+    get(span > 0 ? 0 : spans - 1, h);
+    for (int s = 1; s < span; ++s) {
+      float v[2][4];
+      get(s, v);
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e) h[n][e] = fmaf(h[n][e], decay(s)[e / 2 * 8], v[n][e]);
+      }
+    }
+  }
+};
+
+/// Walks chunks: stores the memory at the start of each, unless kEnds, and adds up what they keep. `fetch` asks for the next.
+template <bool kBroad, bool kEnds, class Next>
+__device__ __forceinline__ void walk_chunks(const ChunkArgs& a, const Own& t, const Span& walk,
+                                            const Next& fetch, const unsigned char* dynamic,
+                                            float (&h)[2][4], float (&decayed)[2]) {
+  // Lanes trade halves of two blocks so that each stores eight bytes.
+  const bool odd = (t.lane & 1) != 0;
+  const int out_column = odd ? t.column + 6 : t.column;
+  std::uint16_t* out = (t.keys ? a.o.keys : a.o.values) +
+                       (std::size_t(walk.first) * t.parts + t.part) * kTile * t.dim + t.column0 +
+                       std::size_t(t.slot) * t.dim + out_column;
+  const std::ptrdiff_t to_low = kBroad && t.keys ? a.o.keys_low - a.o.keys : 0;
+  const std::size_t out_step = std::size_t(t.parts) * kTile * t.dim;
+  const bool out_inside = out_column < t.columns;
+  int at = 0;
+  for (int chunk = walk.first; chunk < walk.end; ++chunk) {
+    copy_wait<kStages - 2>();
+    __syncthreads();
+    fetch();  // into the stage that the chunk before this one has left
+    const auto* carry = reinterpret_cast<const std::uint16_t*>(dynamic + at);
+    const auto* x = reinterpret_cast<const std::uint16_t*>(dynamic + at + kTileBytes);
+    const auto* decay =
+        reinterpret_cast<const float*>(dynamic + at + kTileBytes + kTile * kColumnPad * 2);
+#pragma unroll
+    for (int e = 0; e < 4; e += 2) {
+      const bool inside = t.slot + e * 4 < t.slots && out_inside;
+      const auto store = [&](std::uint16_t* to, std::uint32_t one, std::uint32_t two) {
+        const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
+        if (inside && !kEnds) {
+          *reinterpret_cast<uint2*>(to + std::size_t(e * 4) * t.dim) =
+              odd ? make_uint2(got, two) : make_uint2(one, got);
+        }
+      };
+      const std::uint32_t one = pack_bf16(h[0][e], h[0][e + 1]),
+                          two = pack_bf16(h[1][e], h[1][e + 1]);
+      if (!kEnds) store(out, one, two);
+      if (kBroad && !kEnds && t.keys) {
+        store(out + to_low, pack_bf16(h[0][e] - bf16_low(one), h[0][e + 1] - bf16_high(one)),
+              pack_bf16(h[1][e] - bf16_low(two), h[1][e + 1] - bf16_high(two)));
+      }
+      const float d = decay[t.slot + e * 4];
+      if (kEnds) decayed[e / 2] *= d;
+#pragma unroll
+      for (int n = 0; n < 2; ++n) h[n][e] *= d, h[n][e + 1] *= d;
+    }
+#pragma unroll
+    for (int k = 0; k < kTile; k += 16) {
+      std::uint32_t fl[4], fr[4];
+      left_transposed<kPad>(fl, carry, t.row0, k);
+      right_transposed<kColumnPad>(fr, x, t.first_column, k);
+      mma_bf16(h[0], fl, fr[0], fr[1]);
+      mma_bf16(h[1], fl, fr[2], fr[3]);
+    }
+    out += out_step;
+    at = at == (kStages - 1) * kStageBytes ? 0 : at + kStageBytes;
+  }
+}
+
 /// Grid: memory_blocks of every span, then a block a positional slot. In a walk by spans kEnds runs first and leaves
 /// the memory at the end of every span, walked from zero (the first: from the state), and its decay.
 template <bool kBroad, bool kEnds>
@@ -97,6 +219,8 @@ __global__ void __launch_bounds__(kThreads)
   const int row0 = warp % 4 * 16, first_column = warp / 4 * 16;
   const int slot = row0 + (lane >> 2), column = first_column + (lane & 3) * 2;
   const std::uint32_t shared = shared_address(dynamic);
+  const Own own{keys,    head, dim,          column0, part, parts, slots,
+                columns, row0, first_column, lane,    slot, column};
 
   // What this thread fetches: two pieces of 16 bytes of the weights, one of the channels, a decay.
   const int carry_row = tid / 8, x_row = tid / 4, x_column = tid % 4 * 8;
@@ -159,109 +283,23 @@ __global__ void __launch_bounds__(kThreads)
     }
   }
 
-  // [span][block][16 x 16 of a warp][lane]: the start of every span but the first, and, last, that of the first, which
-  // the last one may overwrite. Decays: [span][part][64].
-  const auto end_at = [&](int s) {
-    return a.o.ends + ((std::size_t(s) * memory_blocks + block) * kThreads + tid) * 8;
-  };
-  const auto put_end = [&](int s) {
-#pragma unroll
-    for (int n = 0; n < 2; ++n)
-      reinterpret_cast<float4*>(end_at(s))[n] = make_float4(h[n][0], h[n][1], h[n][2], h[n][3]);
-  };
-  const auto get_end = [&](int s, float(&v)[2][4]) {
-#pragma unroll
-    for (int n = 0; n < 2; ++n) {
-      const float4 w = reinterpret_cast<const float4*>(end_at(s))[n];
-      v[n][0] = w.x, v[n][1] = w.y, v[n][2] = w.z, v[n][3] = w.w;
-    }
-  };
-  const auto decay_at = [&](int s) { return a.o.span_decay + (s * parts + part) * kTile + slot; };
+  const SpanEnds ends{a.o.ends, a.o.span_decay, memory_blocks, block, tid, parts, part, slot};
   float decayed[2] = {1.0F, 1.0F};  // of slots `slot` and `slot` + 8
   if constexpr (kEnds) {
-    if (span == 0) put_end(spans - 1);
+    if (span == 0) ends.put(spans - 1, h);
   } else if (kBroad && spans > 1) {
-    get_end(span > 0 ? 0 : spans - 1, h);
-    for (int s = 1; s < span; ++s) {
-      float v[2][4];
-      get_end(s, v);
-#pragma unroll
-      for (int n = 0; n < 2; ++n) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e) h[n][e] = fmaf(h[n][e], decay_at(s)[e / 2 * 8], v[n][e]);
-      }
-    }
+    ends.join(span, spans, h);
   }
 
-  // Lanes trade halves of two blocks so that each stores eight bytes.
-  const bool odd = (lane & 1) != 0;
-  const int out_column = odd ? column + 6 : column;
-  std::uint16_t* out = (keys ? a.o.keys : a.o.values) +
-                       (std::size_t(walk.first) * parts + part) * kTile * dim + column0 +
-                       std::size_t(slot) * dim + out_column;
-  const std::ptrdiff_t to_low = kBroad && keys ? a.o.keys_low - a.o.keys : 0;
-  const std::size_t out_step = std::size_t(parts) * kTile * dim;
-  const bool out_inside = out_column < columns;
-  int at = 0;
-  for (int chunk = walk.first; chunk < walk.end; ++chunk) {
-    copy_wait<kStages - 2>();
-    __syncthreads();
-    fetch();  // into the stage that the chunk before this one has left
-    const auto* carry = reinterpret_cast<const std::uint16_t*>(dynamic + at);
-    const auto* x = reinterpret_cast<const std::uint16_t*>(dynamic + at + kTileBytes);
-    const auto* decay =
-        reinterpret_cast<const float*>(dynamic + at + kTileBytes + kTile * kColumnPad * 2);
-#pragma unroll
-    for (int e = 0; e < 4; e += 2) {
-      const bool inside = slot + e * 4 < slots && out_inside;
-      const auto store = [&](std::uint16_t* to, std::uint32_t one, std::uint32_t two) {
-        const std::uint32_t got = __shfl_xor_sync(~0U, odd ? one : two, 1);
-        if (inside && !kEnds) {
-          *reinterpret_cast<uint2*>(to + std::size_t(e * 4) * dim) =
-              odd ? make_uint2(got, two) : make_uint2(one, got);
-        }
-      };
-      const std::uint32_t one = pack_bf16(h[0][e], h[0][e + 1]),
-                          two = pack_bf16(h[1][e], h[1][e + 1]);
-      if (!kEnds) store(out, one, two);
-      if (kBroad && !kEnds && keys) {
-        store(out + to_low, pack_bf16(h[0][e] - bf16_low(one), h[0][e + 1] - bf16_high(one)),
-              pack_bf16(h[1][e] - bf16_low(two), h[1][e + 1] - bf16_high(two)));
-      }
-      const float d = decay[slot + e * 4];
-      if (kEnds) decayed[e / 2] *= d;
-#pragma unroll
-      for (int n = 0; n < 2; ++n) h[n][e] *= d, h[n][e + 1] *= d;
-    }
-#pragma unroll
-    for (int k = 0; k < kTile; k += 16) {
-      std::uint32_t fl[4], fr[4];
-      left_transposed<kPad>(fl, carry, row0, k);
-      right_transposed<kColumnPad>(fr, x, first_column, k);
-      mma_bf16(h[0], fl, fr[0], fr[1]);
-      mma_bf16(h[1], fl, fr[2], fr[3]);
-    }
-    out += out_step;
-    at = at == (kStages - 1) * kStageBytes ? 0 : at + kStageBytes;
-  }
+  walk_chunks<kBroad, kEnds>(a, own, walk, fetch, dynamic, h, decayed);
   if constexpr (kEnds) {
-    put_end(span);
+    ends.put(span, h);
     if (keys && tile == 0 && first_column == 0 && (lane & 3) == 0)
-      decay_at(span)[0] = decayed[0], decay_at(span)[8] = decayed[1];
+      ends.decay(span)[0] = decayed[0], ends.decay(span)[8] = decayed[1];
     return;
   }
   if (span + 1 < spans) return;
-#pragma unroll
-  for (int n = 0; n < 2; ++n) {
-#pragma unroll
-    for (int e = 0; e < 4; e += 2) {
-      const int s = slot + e * 4, c = column + n * 8;
-      if (s < slots && c < columns) {
-        *reinterpret_cast<float2*>(state_out + memory_at + std::size_t(s) * dim + c) =
-            make_float2(h[n][e] + common[n].x, h[n][e + 1] + common[n].y);
-      }
-    }
-  }
+  store_memory(own, state_out + memory_at, h, common);
 }
 
 }  // namespace

@@ -25,9 +25,174 @@ constexpr int kMostGroup = 8;      // query heads of a kv head
 constexpr int kMostThreads = 512;  // that hold states
 constexpr int kWarpsOfQuery = 8;
 
+#if __CUDA_ARCH__ >= 900  // the host launches the kernel nowhere else
+
+/// A block's share of a kv head.
+struct StepShare {
+  int rank, head, group, blocks;
+  int outputs;       // of a block
+  int first;         // slot
+  unsigned message;  // bytes to each block a token
+  int q_all, k_all, v_all;
+  Segment segment;
+};
+
+/// What warps of a block, and its blocks, tell each other; sets of two take turns.
+struct StepShared {
+  std::uint64_t (&arrived)[2];
+  float (&decay)[2][kSlots], (&write)[2][kSlots];
+  float2 (&peaks)[2][kMostBlocks][kMostGroup];
+  float* reads;
+};
+
+/// The inputs of token n.
+__device__ __forceinline__ const float* row_of(const SlotMixer& m, const Segment& segment, int n) {
+  return m.inputs + std::size_t(segment.first + n) * m.input_stride;
+}
+
+/// Maps q and k: this warp's part of h q of every slot and of k q, to the others.
+__device__ __forceinline__ void put_scores(float (&scores)[kSlots + 1],
+                                           const float (&keys)[kSlots][kColumns], Act act,
+                                           float (&q)[kColumns], float (&k)[kColumns], int lane) {
+  float score[kSlots] = {}, of_token = 0.0F;
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) {
+    q[c] = activate(act, q[c]), k[c] = activate(act, k[c]);
+    of_token = fmaf(k[c], q[c], of_token);
+#pragma unroll
+    for (int j = 0; j < kSlots; ++j) score[j] = fmaf(keys[j][c], q[c], score[j]);
+  }
+  const float part = sum_apart(score, lane);
+  of_token = warp_sum(of_token);
+  if (lane < kSlots) scores[lane] = part;
+  if (lane == 0) scores[kSlots] = of_token;
+}
+
+/// h q of slot `own`, and k q: every warp finishes all scores of its query for itself.
+__device__ __forceinline__ float2 take_scores(const float (&scores)[kMostThreads / 32][kSlots + 1],
+                                              int first_warp, int of_query, int own, int lane) {
+  float x = 0.0F, y = 0.0F;
+#pragma unroll
+  for (int i = 0; i < kWarpsOfQuery * kSlots / 32; ++i) {
+    const int w = lane / kSlots + i * (32 / kSlots);
+    if (w * 32 < of_query) {
+      x += scores[first_warp + w][own];
+      y += scores[first_warp + w][kSlots];
+    }
+  }
+#pragma unroll
+  for (int o = kSlots; o < 32; o *= 2) {
+    x += __shfl_xor_sync(~0U, x, o);
+    y += __shfl_xor_sync(~0U, y, o);
+  }
+  return make_float2(x, y);
+}
+
+/// What a block's slots give to a query: their exponentials' peak and sum, and what they read.
+struct BlockRead {
+  float peak, sum, read[kColumns];
+};
+
+/// The values are those before the token, of decay a and write w; v: the token's.
+__device__ __forceinline__ BlockRead read_slots(const float (&values)[kSlots][kColumns],
+                                                const float (&v)[kColumns], float logit, float a,
+                                                float w, bool scored) {
+  float peak = logit;
+#pragma unroll
+  for (int o = kSlots / 2; o > 0; o /= 2) peak = fmaxf(peak, __shfl_xor_sync(~0U, peak, o));
+  const float p = scored ? __expf(logit - peak) : 0.0F;
+  BlockRead r{.peak = peak, .sum = p, .read = {}};
+  const float kept = p * a;
+#pragma unroll
+  for (int j = 0; j < kSlots; ++j) {
+    const float share = __shfl_sync(~0U, kept, j);
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) r.read[c] = fmaf(share, values[j][c], r.read[c]);
+  }
+  float written = p * w;
+#pragma unroll
+  for (int o = kSlots / 2; o > 0; o /= 2) {
+    r.sum += __shfl_xor_sync(~0U, r.sum, o);
+    written += __shfl_xor_sync(~0U, written, o);
+  }
+#pragma unroll
+  for (int c = 0; c < kColumns; ++c) r.read[c] = fmaf(written, v[c], r.read[c]);
+  return r;
+}
+
+__device__ __forceinline__ void update_states(
+    float (&keys)[kSlots][kColumns], float (&values)[kSlots][kColumns], const float (&k)[kColumns],
+    const float (&v)[kColumns], const float (&decay)[kSlots], const float (&write)[kSlots]) {
+#pragma unroll
+  for (int j = 0; j < kSlots; ++j) {
+    const float d = decay[j], s = write[j];
+#pragma unroll
+    for (int c = 0; c < kColumns; ++c) {
+      keys[j][c] = fmaf(keys[j][c], d, s * k[c]);
+      values[j][c] = fmaf(values[j][c], d, s * v[c]);
+    }
+  }
+}
+
+/// All that the warp without states does: gates before the scores are there, outputs after all threads have read.
+__device__ __forceinline__ void gates_and_outputs(const SlotMixer& m, const StepShare& s,
+                                                  const StepShared& shared, int lane) {
+  const int slot = s.first + lane;
+  const bool mine = lane < kSlots && slot < m.memory;
+  const float bias =
+      mine && m.f_bias != nullptr && !m.prepared ? m.f_bias[s.head * m.memory + slot] : 0.0F;
+  chain_wait();
+  chain_trigger();
+  for (int n = 0; n < s.segment.count; ++n) {
+    const int turn = n & 1;
+    if (lane < kSlots) {
+      const float f =
+          mine ? row_of(m, s.segment, n)[s.q_all + s.k_all + s.v_all + s.head * m.memory + slot] +
+                     bias
+               : 0.0F;
+      const float g = m.prepared ? f : log_decay(f, m.gate_normalizer, m.gate_log_min);
+      shared.decay[turn][lane] = expf(g);
+      shared.write[turn][lane] = -expm1f(g);
+    }
+    __syncthreads();
+    if (n == 0) cluster_wait();
+    while (!barrier_passed(&shared.arrived[turn], unsigned(n >> 1) & 1U)) {
+    }
+    if (lane == 0) barrier_expect(&shared.arrived[turn], s.message);
+    for (int i = lane * 2; i < s.outputs; i += 64) {
+      const int at = s.rank * s.outputs + i, query = at / m.v_dim;
+      float2 peak[kMostBlocks], read[kMostBlocks];
+      float top = -INFINITY;
+#pragma unroll
+      for (int b = 0; b < kMostBlocks; ++b) {
+        if (b >= s.blocks) continue;
+        peak[b] = shared.peaks[turn][b][query];
+        read[b] =
+            *reinterpret_cast<const float2*>(shared.reads + (turn * s.blocks + b) * s.outputs + i);
+        top = fmaxf(top, peak[b].x);
+      }
+      float x = 0.0F, y = 0.0F, sum = 0.0F;
+#pragma unroll
+      for (int b = 0; b < kMostBlocks; ++b) {
+        if (b >= s.blocks) continue;
+        const float share = __expf(peak[b].x - top);
+        sum = fmaf(share, peak[b].y, sum);
+        x = fmaf(share, read[b].x, x);
+        y = fmaf(share, read[b].y, y);
+      }
+      const float inverse = 1.0F / sum;
+      *reinterpret_cast<float2*>(m.out + std::size_t(s.segment.first + n) * (m.heads * m.v_dim) +
+                                 std::size_t(s.head) * s.group * m.v_dim + at) =
+          make_float2(x * inverse, y * inverse);
+    }
+  }
+}
+
+#endif
+
 __global__ void __launch_bounds__(kMostThreads + 32)
     slot_step_kernel(const __grid_constant__ SlotMixer m, const Segment* segments, int blocks) {
-#if __CUDA_ARCH__ >= 900  // the host launches it nowhere else
+#if __CUDA_ARCH__ >= 900
   __shared__ std::uint64_t arrived[2];
   __shared__ float scores[2][kMostThreads / 32][kSlots + 1];  // of a warp's columns; then k q
   __shared__ __align__(16) float decay[2][kSlots], write[2][kSlots];
@@ -51,59 +216,12 @@ __global__ void __launch_bounds__(kMostThreads + 32)
   const int first = rank * kSlots;
   const std::size_t keys_at = m.layer_offset + std::size_t(head) * m.head_floats,
                     values_at = keys_at + std::size_t(m.memory) * m.k_dim;
-  const auto row_of = [&](int n) {
-    return m.inputs + std::size_t(segment.first + n) * m.input_stride;
-  };
   const int q_all = m.heads * m.k_dim, k_all = m.kv_heads * m.k_dim, v_all = m.kv_heads * m.v_dim;
 
   if (warp == warps) {
-    // Gates before the scores are there, outputs after all threads have read.
-    const int slot = first + lane;
-    const bool mine = lane < kSlots && slot < m.memory;
-    const float bias =
-        mine && m.f_bias != nullptr && !m.prepared ? m.f_bias[head * m.memory + slot] : 0.0F;
-    chain_wait();
-    chain_trigger();
-    for (int n = 0; n < segment.count; ++n) {
-      const int turn = n & 1;
-      if (lane < kSlots) {
-        const float f =
-            mine ? row_of(n)[q_all + k_all + v_all + head * m.memory + slot] + bias : 0.0F;
-        const float g = m.prepared ? f : log_decay(f, m.gate_normalizer, m.gate_log_min);
-        decay[turn][lane] = expf(g);
-        write[turn][lane] = -expm1f(g);
-      }
-      __syncthreads();
-      if (n == 0) cluster_wait();
-      while (!barrier_passed(&arrived[turn], unsigned(n >> 1) & 1U)) {
-      }
-      if (lane == 0) barrier_expect(&arrived[turn], message);
-      for (int i = lane * 2; i < outputs; i += 64) {
-        const int at = rank * outputs + i, query = at / m.v_dim;
-        float2 peak[kMostBlocks], read[kMostBlocks];
-        float top = -INFINITY;
-#pragma unroll
-        for (int b = 0; b < kMostBlocks; ++b) {
-          if (b >= blocks) continue;
-          peak[b] = peaks[turn][b][query];
-          read[b] = *reinterpret_cast<const float2*>(reads + (turn * blocks + b) * outputs + i);
-          top = fmaxf(top, peak[b].x);
-        }
-        float x = 0.0F, y = 0.0F, sum = 0.0F;
-#pragma unroll
-        for (int b = 0; b < kMostBlocks; ++b) {
-          if (b >= blocks) continue;
-          const float share = __expf(peak[b].x - top);
-          sum = fmaf(share, peak[b].y, sum);
-          x = fmaf(share, read[b].x, x);
-          y = fmaf(share, read[b].y, y);
-        }
-        const float inverse = 1.0F / sum;
-        *reinterpret_cast<float2*>(m.out + std::size_t(segment.first + n) * (m.heads * m.v_dim) +
-                                   std::size_t(head) * group * m.v_dim + at) =
-            make_float2(x * inverse, y * inverse);
-      }
-    }
+    gates_and_outputs(
+        m, {rank, head, group, blocks, outputs, first, message, q_all, k_all, v_all, segment},
+        {arrived, decay, write, peaks, reads}, lane);
     return;
   }
 
@@ -140,81 +258,29 @@ __global__ void __launch_bounds__(kMostThreads + 32)
 
   for (int n = 0; n < segment.count; ++n) {
     const int turn = n & 1;
-    const float* row = row_of(n);
+    const float* row = row_of(m, segment, n);
     float q[kColumns], k[kColumns], v[kColumns];
     load(q, row + std::size_t(head * group + query) * m.k_dim + column);
     load(k, row + q_all + std::size_t(head) * m.k_dim + column);
     load(v, row + q_all + k_all + std::size_t(head) * m.v_dim + column);
-    float score[kSlots] = {}, of_token = 0.0F;
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) {
-      q[c] = activate(qk_act, q[c]), k[c] = activate(qk_act, k[c]);
-      of_token = fmaf(k[c], q[c], of_token);
-#pragma unroll
-      for (int j = 0; j < kSlots; ++j) score[j] = fmaf(keys[j][c], q[c], score[j]);
-    }
-    const float part = sum_apart(score, lane);
-    of_token = warp_sum(of_token);
-    if (lane < kSlots) scores[turn][warp][lane] = part;
-    if (lane == 0) scores[turn][warp][kSlots] = of_token;
+    put_scores(scores[turn][warp], keys, qk_act, q, k, lane);
 #pragma unroll
     for (int c = 0; c < kColumns; ++c) v[c] = activate(v_act, v[c]);
     __syncthreads();
 
-    // Every warp finishes all scores of its query for itself.
-    float x = 0.0F, y = 0.0F;
-#pragma unroll
-    for (int i = 0; i < kWarpsOfQuery * kSlots / 32; ++i) {
-      const int w = lane / kSlots + i * (32 / kSlots);
-      if (w * 32 < of_query) {
-        x += scores[turn][first_warp + w][own];
-        y += scores[turn][first_warp + w][kSlots];
-      }
-    }
-#pragma unroll
-    for (int o = kSlots; o < 32; o *= 2) {
-      x += __shfl_xor_sync(~0U, x, o);
-      y += __shfl_xor_sync(~0U, y, o);
-    }
+    const float2 sums = take_scores(scores[turn], first_warp, of_query, own, lane);
     const float a = decay[turn][own], w = write[turn][own];
-    const float logit = scored ? fmaf(m.scale, fmaf(a, x, w * y), bias) : -INFINITY;
-    float peak = logit;
-#pragma unroll
-    for (int o = kSlots / 2; o > 0; o /= 2) peak = fmaxf(peak, __shfl_xor_sync(~0U, peak, o));
-    const float p = scored ? __expf(logit - peak) : 0.0F;
-    float read[kColumns] = {};
-    const float kept = p * a;
-#pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
-      const float share = __shfl_sync(~0U, kept, j);
-#pragma unroll
-      for (int c = 0; c < kColumns; ++c) read[c] = fmaf(share, values[j][c], read[c]);
-    }
-    float sum = p, written = p * w;
-#pragma unroll
-    for (int o = kSlots / 2; o > 0; o /= 2) {
-      sum += __shfl_xor_sync(~0U, sum, o);
-      written += __shfl_xor_sync(~0U, written, o);
-    }
-#pragma unroll
-    for (int c = 0; c < kColumns; ++c) read[c] = fmaf(written, v[c], read[c]);
+    const float logit = scored ? fmaf(m.scale, fmaf(a, sums.x, w * sums.y), bias) : -INFINITY;
+    const BlockRead r = read_slots(values, v, logit, a, w, scored);
     if (n == 0) cluster_wait();  // every block of the cluster runs
-    send(to + unsigned(turn * blocks * outputs * 4), read[0], read[1],
+    send(to + unsigned(turn * blocks * outputs * 4), r.read[0], r.read[1],
          to_arrived + unsigned(turn) * 8U);
     if (warp == first_warp && lane < blocks) {
-      send(in_block(shared_offset(&peaks[turn][rank][query]), lane), peak, sum,
+      send(in_block(shared_offset(&peaks[turn][rank][query]), lane), r.peak, r.sum,
            in_block(shared_offset(&arrived[turn]), lane));
     }
     // The states, while the reads travel.
-#pragma unroll
-    for (int j = 0; j < kSlots; ++j) {
-      const float d = decay[turn][j], s = write[turn][j];
-#pragma unroll
-      for (int c = 0; c < kColumns; ++c) {
-        keys[j][c] = fmaf(keys[j][c], d, s * k[c]);
-        values[j][c] = fmaf(values[j][c], d, s * v[c]);
-      }
-    }
+    update_states(keys, values, k, v, decay[turn], write[turn]);
   }
   // Threads of other queries hold the same: they share the work, once all have loaded.
   if (group > 1) sync_some(warps * 32);

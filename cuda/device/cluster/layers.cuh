@@ -102,6 +102,20 @@ __device__ __forceinline__ void begin_cluster(const ClusterDecode& p, int rank) 
   }
 }
 
+/// What a phase needs, in place of what the phase before had, which all warps have left. By warp 15, which rarely has an
+/// input to round.
+__device__ __forceinline__ void bring_next(const ClusterDecode& p, const ClusterToken& token,
+                                           int layer, int phase, int rank, int warp, int tid) {
+  const int brings = phase > 0 ? layer + 1 : layer;
+  if (warp == kDecodeWarps - 1 && brings > 0 && brings < p.num_layers) {
+    bring_matrices(p, brings, (phase - 1) & 3);
+    if (phase == 0 && layer + 1 < p.num_layers) {
+      if (tid == kClusterThreads - 1) ask_for_slots(p, token, layer + 1);
+      ask_for_vectors(p, layer + 1, rank, tid & 31);
+    }
+  }
+}
+
 /// All layers, as one thread computes them. M: the model, if its shape is known at compile time.
 template <BlockType kType, BlockType kPlain, int kShift, class M>
 __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank) {
@@ -199,15 +213,7 @@ __device__ __forceinline__ void cluster_layers(const ClusterDecode& p, int rank)
         sync_first<kClusterThreads>();
         send_part(p, kHidden, units.s.from, units.s.to);
       }
-      // In place of the phase before's, which all warps have left. Warp 15 rarely has an input to round.
-      const int brings = phase > 0 ? layer + 1 : layer;
-      if (warp == kDecodeWarps - 1 && brings > 0 && brings < p.num_layers) {
-        bring_matrices(p, brings, (phase - 1) & 3);
-        if (phase == 0 && layer + 1 < p.num_layers) {
-          if (tid == kClusterThreads - 1) ask_for_slots(p, token, layer + 1);
-          ask_for_vectors(p, layer + 1, rank, tid & 31);
-        }
-      }
+      bring_next(p, token, layer, phase, rank, warp, tid);
       trace.mark();
       if (phase == 1 && token.query >= 0) {
         slots.store(layer);

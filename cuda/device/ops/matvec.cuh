@@ -139,6 +139,25 @@ __device__ void fill_input(const Matvec& a, const HeadNorm& heads, int t, bool b
   }
 }
 
+/// Where an input of so many blocks of 32 lies, as int8 blocks or as floats.
+__device__ __forceinline__ SharedInput matvec_input(unsigned char* shared, int blocks) {
+  SharedInput input;
+  input.q_low = reinterpret_cast<int4*>(shared);
+  input.q_high = input.q_low + blocks;
+  input.meta = reinterpret_cast<int2*>(input.q_high + blocks);
+  input.f_low = reinterpret_cast<float4*>(shared);
+  input.f_high = input.f_low + 4 * blocks;
+  return input;
+}
+
+template <int kWarps>
+__device__ __forceinline__ float one_over_rms(const Matvec& a, const MatvecShared<kWarps>& shared) {
+  float sum = 0.0F;
+#pragma unroll
+  for (int w = 0; w < kWarps; ++w) sum += shared.squares[w];
+  return rsqrtf(sum / static_cast<float>(a.n) + a.eps);
+}
+
 template <MatvecOutput kOutput, int kWarps>
 __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
     matvec_kernel(const __grid_constant__ Matvec a, const __grid_constant__ HeadNorm heads,
@@ -160,13 +179,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
   const bool active = tile * tile_rows < m.rows;
   const int begin = m.steps * part / parts, end = active ? m.steps * (part + 1) / parts : begin;
 
-  const int blocks32 = (a.n + 31) / 32;
-  SharedInput input;
-  input.q_low = reinterpret_cast<int4*>(dynamic);
-  input.q_high = input.q_low + blocks32;
-  input.meta = reinterpret_cast<int2*>(input.q_high + blocks32);
-  input.f_low = reinterpret_cast<float4*>(dynamic);
-  input.f_high = input.f_low + 4 * blocks32;
+  const SharedInput input = matvec_input(dynamic, (a.n + 31) / 32);
 
   // The norm weights are needed right after the wait and lie in device memory by then: bring them near.
   if (a.norm_weight != nullptr && tid * 32 < a.n) prefetch_l2(a.norm_weight + tid * 32);
@@ -214,13 +227,7 @@ __global__ void __launch_bounds__(kWarps * 32, 1024 / (kWarps * 32))
   if (lane % m.lanes == 0) shared.partial[warp * tile_rows + lane / m.lanes] = acc;
   __syncthreads();
 
-  float factor = 1.0F;
-  if (a.normalise && heads.head_dim == 0) {
-    float sum = 0.0F;
-#pragma unroll
-    for (int w = 0; w < kWarps; ++w) sum += shared.squares[w];
-    factor = rsqrtf(sum / static_cast<float>(a.n) + a.eps);
-  }
+  const float factor = a.normalise && heads.head_dim == 0 ? one_over_rms(a, shared) : 1.0F;
   float v = 0.0F;
   if (tid < rows) {
 #pragma unroll 1

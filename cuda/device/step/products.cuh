@@ -115,11 +115,16 @@ __device__ __forceinline__ void clear_input(Input& in, bool clear) {
   }
 }
 
+/// A lane among the 2^shift ones of its row.
+struct RowLane {
+  int lane, in_row, shift;
+};
+
 /// One step each of `some` of up to kN tiles, with the same input.
 template <BlockType kType, int kN>
 __device__ __forceinline__ void multiply_tiles(const typename Streamed<kType>::Input& in,
-                                               StagePiece at, int3 apart, int some, int in_row,
-                                               int lane, int lane_shift, float* to, int to_apart) {
+                                               StagePiece at, int3 apart, int some, RowLane row,
+                                               float* to, int to_apart) {
   using S = Streamed<kType>;
   typename S::Weights w[kN];
 #pragma unroll
@@ -130,8 +135,8 @@ __device__ __forceinline__ void multiply_tiles(const typename Streamed<kType>::I
   float sums[kN];
 #pragma unroll
   for (int j = 0; j < kN; ++j) sums[j] = S::dot(w[j], in, 0.0F);
-  const float sum = add_lanes_apart(sums, lane, S::kBlocks ? lane_shift : 5);
-  if (in_row < some) to[in_row * to_apart] = sum;
+  const float sum = add_lanes_apart(sums, row.lane, S::kBlocks ? row.shift : 5);
+  if (row.in_row < some) to[row.in_row * to_apart] = sum;
 }
 
 /// This warp's part of one matrix times the input of n values, to `partial`. kColumns: n, or 0 if
@@ -202,12 +207,11 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
                                     high_bytes << tiles_shift);
         const int some = min(4, (here - tile + apart - 1) >> tiles_shift);
         float* const to = partial + ((first + tile) << tile_shift);
+        const RowLane row{lane, in_row, lane_shift};
         if (some > 2) {
-          multiply_tiles<kType, 4>(in, at, next, some, in_row, lane, lane_shift, to,
-                                   apart << tile_shift);
+          multiply_tiles<kType, 4>(in, at, next, some, row, to, apart << tile_shift);
         } else {
-          multiply_tiles<kType, 2>(in, at, next, some, in_row, lane, lane_shift, to,
-                                   apart << tile_shift);
+          multiply_tiles<kType, 2>(in, at, next, some, row, to, apart << tile_shift);
         }
       }
     } else {

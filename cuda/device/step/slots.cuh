@@ -29,12 +29,16 @@ __device__ __forceinline__ float ordered_float(int i) {
   return __int_as_float(i ^ ((i >> 31) & 0x7FFFFFFF));
 }
 
+/// The first slot of which a thread has keys, and its lane among those of one slot.
+struct KeyLane {
+  int slot, lane;
+};
+
 /// Logits of this thread's keys with kG queries, from query `first`.
 template <int kItems, int kGroups, int kG>
 __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& token,
                                             const DecodeLayer& w, float* scratch,
-                                            const float4 (&k)[kItems], int first, int key_slot,
-                                            int key_lane) {
+                                            const float4 (&k)[kItems], int first, KeyLane at) {
   const int key_groups = kGroups >= 0 ? kGroups : p.key_groups, key_shift = p.key_shift,
             positional = p.sinks + p.window;
   const int key_step = kDecodeThreads >> key_shift, count = token.count, k_dim = p.k_dim;
@@ -47,8 +51,8 @@ __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& 
   }
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
-    const int local = key_slot + (i >> key_groups) * key_step, slot = token.first + local;
-    const int column = (((i & ((1 << key_groups) - 1)) << key_shift) + key_lane) * 4;
+    const int local = at.slot + (i >> key_groups) * key_step, slot = token.first + local;
+    const int column = (((i & ((1 << key_groups) - 1)) << key_shift) + at.lane) * 4;
     const int variant = slot >= positional ? 0 : slot >= p.sinks ? 1 : 2;
     const float* query = queries + (variant * p.group + first) * k_dim + column;
 #pragma unroll
@@ -56,7 +60,7 @@ __device__ __forceinline__ void slot_logits(const Decode& p, const DecodeToken& 
       acc[g] = dot_vectors(k[i], *reinterpret_cast<const float4*>(query + g * k_dim), acc[g]);
     if (((i + 1) & ((1 << key_groups) - 1)) == 0) {  // the slot is complete
       add_lanes(acc, key_shift);
-      if (key_lane == 0 && local < count) {
+      if (at.lane == 0 && local < count) {
         const float bias = scratch[p.slots.bias + local];
 #pragma unroll
         for (int g = 0; g < kG; ++g) {
@@ -110,6 +114,150 @@ __device__ __forceinline__ void slot_read(const Decode& p, float* scratch,
   }
 }
 
+/// A layer's slots, as a thread works on them.
+struct SlotStep {
+  const Decode& p;
+  const DecodeToken& token;
+  const DecodeLayer& w;
+  float* scratch;  // in shared memory
+  float* set;      // of the exchange
+  Waiter wait;
+  int tid, group, positional;
+  int head, count, first_slot;  // of the token
+};
+
+/// A thread's keys, from the state: vector i is of local slot slot_of(i), columns column_of(i) …
+template <int kItems, class SlotOf, class ColumnOf>
+__device__ __forceinline__ void load_keys(const SlotStep& s, float4 (&k)[kItems],
+                                          const SlotOf& slot_of, const ColumnOf& column_of,
+                                          std::size_t keys_at) {
+  const Decode& p = s.p;
+  const float* keys_in = s.token.segment.state_in + keys_at;
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    k[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    if (slot_of(i) < s.count)
+      k[i] = *reinterpret_cast<const float4*>(keys_in + slot_of(i) * p.k_dim + column_of(i));
+  }
+}
+
+/// A thread's values, from the state: vector i is of local slot value_slot + i value_step.
+template <int kItems>
+__device__ __forceinline__ void load_values(const SlotStep& s, float4 (&v)[kItems], int value_slot,
+                                            int value_step, int value_column,
+                                            std::size_t values_at) {
+  const Decode& p = s.p;
+  const float* values_in = s.token.segment.state_in + values_at;
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    v[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+    const int local = value_slot + i * value_step;
+    if (local < s.count)
+      v[i] = *reinterpret_cast<const float4*>(values_in + local * p.v_dim + value_column);
+  }
+}
+
+/// A slot's decay, write and bias, to `scratch`; f: gates of the head.
+__device__ __forceinline__ void slot_gate(const SlotStep& s, const float* f, int local) {
+  const Decode& p = s.p;
+  const int slot = s.first_slot + local;
+  // Decay 1 and write 0 keep a slot; 0 and 1 replace it.
+  float2 gate = slot == s.token.target ? make_float2(0.0F, 1.0F) : make_float2(1.0F, 0.0F);
+  float bias = 0.0F;
+  if (slot >= s.positional) {
+    const int m = slot - s.positional;
+    const float own = s.w.f_bias != nullptr ? s.w.f_bias[s.head * p.memory + m] : 0.0F;
+    if (s.w.read_bias != nullptr) bias = s.w.read_bias[s.head * p.memory + m];
+    gate = gate_of(s.wait.read_word(f + m, 1) + own, p.gate_normalizer, p.gate_log_min);
+  }
+  s.scratch[p.slots.decay + local] = gate.x, s.scratch[p.slots.write + local] = gate.y;
+  s.scratch[p.slots.bias + local] = bias;
+}
+
+/// K~ with the token in it, also to the state.
+template <int kItems, class SlotOf, class ColumnOf>
+__device__ __forceinline__ void update_keys(const SlotStep& s, float4 (&k)[kItems],
+                                            const SlotOf& slot_of, const ColumnOf& column_of,
+                                            std::size_t keys_at) {
+  const Decode& p = s.p;
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int local = slot_of(i), column = column_of(i);
+    if (local < s.count) {
+      const float* key = s.scratch +
+                         (s.first_slot + local < s.positional ? p.slots.key_turned : p.slots.key) +
+                         column;
+      k[i] = plus_scaled(scaled(k[i], s.scratch[p.slots.decay + local]),
+                         *reinterpret_cast<const float4*>(key), s.scratch[p.slots.write + local]);
+      *reinterpret_cast<float4*>(s.token.segment.state_out + keys_at + local * p.k_dim + column) =
+          k[i];
+    }
+  }
+}
+
+/// V~ likewise.
+template <int kItems>
+__device__ __forceinline__ void update_values(const SlotStep& s, float4 (&v)[kItems],
+                                              int value_slot, int value_step, int value_column,
+                                              std::size_t values_at) {
+  const Decode& p = s.p;
+#pragma unroll
+  for (int i = 0; i < kItems; ++i) {
+    const int local = value_slot + i * value_step;
+    if (local < s.count) {
+      v[i] = plus_scaled(scaled(v[i], s.scratch[p.slots.decay + local]),
+                         *reinterpret_cast<const float4*>(s.scratch + p.slots.value + value_column),
+                         s.scratch[p.slots.write + local]);
+      *reinterpret_cast<float4*>(s.token.segment.state_out + values_at + local * p.v_dim +
+                                 value_column) = v[i];
+    }
+  }
+}
+
+/// Weights of a query's slots, from their logits, by a warp; their peak and sum to `parts`.
+__device__ __forceinline__ void slot_weights(const SlotStep& s, int warp, int lane, float* parts,
+                                             int stride) {
+  const Decode& p = s.p;
+  float* weight = s.scratch + p.slots.weight + warp * p.slots_per_split;
+  float peak = -1e30F;
+#pragma unroll 1
+  for (int i = lane; i < s.count; i += 32) peak = fmaxf(peak, weight[i]);
+  peak = ordered_float(__reduce_max_sync(~0U, ordered_int(peak)));
+  float sum = 0.0F;
+#pragma unroll 1
+  for (int i = lane; i < s.count; i += 32) {
+    const float e = weight[i] > -1e29F ? __expf(weight[i] - peak) : 0.0F;
+    weight[i] = e;
+    sum += e;
+  }
+  sum = warp_sum(sum);
+  if (lane < 4)
+    s.wait.write(parts + (s.head * s.group + warp) * stride + lane, lane == 0   ? peak
+                                                                    : lane == 1 ? sum
+                                                                                : 0.0F);
+}
+
+/// The read's sums over all rows of threads, to `parts`.
+__device__ __forceinline__ void put_slot_reads(const SlotStep& s, int value_shift, float* parts,
+                                               int stride) {
+  const Decode& p = s.p;
+  const int rows = value_shift < 5 ? kDecodeWarps : kDecodeThreads >> value_shift;
+#pragma unroll 1
+  for (int i = s.tid; i < s.group * p.v_dim; i += kDecodeThreads) {
+    const int of = i >> (value_shift + 2), c = i & (p.v_dim - 1);
+    const float* from = s.scratch + p.slots.reduce + of * p.v_dim + c;
+    float sum = 0.0F;
+#pragma unroll 1
+    for (int r = 0; r < rows; r += 4) {
+      float part[4];
+#pragma unroll
+      for (int j = 0; j < 4; ++j) part[j] = r + j < rows ? from[(r + j) * s.group * p.v_dim] : 0.0F;
+      sum += part[0], sum += part[1], sum += part[2], sum += part[3];
+    }
+    s.wait.write(parts + (s.head * s.group + of) * stride + 4 + c, sum);
+  }
+}
+
 /// This block's slots of one layer: see the top. kGroups: key_groups, or -1: any.
 template <int kItems, int kGroups>
 __device__ __forceinline__ void step_slots(int phase) {
@@ -130,7 +278,9 @@ __device__ __forceinline__ void step_slots(int phase) {
   const std::size_t values_at = std::size_t(layer) * p.layer_floats +
                                 std::size_t(head) * p.head_floats + unsigned(slots * p.k_dim) +
                                 unsigned(first_slot * p.v_dim);
-  // Vector i of a thread: local slot and vector of the row.
+  const SlotStep step{p,   token, w,          scratch, set,   wait,
+                      tid, group, positional, head,    count, first_slot};
+  // Which vectors a thread has.
   const int key_shift = p.key_shift, key_groups = kGroups >= 0 ? kGroups : p.key_groups,
             value_shift = p.value_shift;
   const int key_slot = tid >> key_shift, key_step = kDecodeThreads >> key_shift;
@@ -141,14 +291,8 @@ __device__ __forceinline__ void step_slots(int phase) {
   const auto column_of = [&](int i) {
     return (((i & ((1 << key_groups) - 1)) << key_shift) + key_lane) * 4;
   };
-  const float* keys_in = token.segment.state_in + keys_at;
   float4 k[kItems];
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    k[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    if (slot_of(i) < count)
-      k[i] = *reinterpret_cast<const float4*>(keys_in + slot_of(i) * p.k_dim + column_of(i));
-  }
+  load_keys(step, k, slot_of, column_of, keys_at);
   {  // The token's q, k, v and gates.
     const auto* rotation = shared_at<const float4>(p.shared.rotation);
     const int half = p.k_dim / 2, quad_shift = key_shift + key_groups - 1;  // vectors of pairs
@@ -192,109 +336,37 @@ __device__ __forceinline__ void step_slots(int phase) {
         *reinterpret_cast<float4*>(scratch + p.slots.value + c) =
             activate4(p.v_act, wait.read(value + c, 1));
       } else {
-        const int local = i - pair_work - value_work, slot = first_slot + local;
-        // Decay 1 and write 0 keep a slot; 0 and 1 replace it.
-        float2 gate = slot == token.target ? make_float2(0.0F, 1.0F) : make_float2(1.0F, 0.0F);
-        float bias = 0.0F;
-        if (slot >= positional) {
-          const int m = slot - positional;
-          const float own = w.f_bias != nullptr ? w.f_bias[head * p.memory + m] : 0.0F;
-          if (w.read_bias != nullptr) bias = w.read_bias[head * p.memory + m];
-          gate = gate_of(wait.read_word(f + m, 1) + own, p.gate_normalizer, p.gate_log_min);
-        }
-        scratch[p.slots.decay + local] = gate.x, scratch[p.slots.write + local] = gate.y;
-        scratch[p.slots.bias + local] = bias;
+        slot_gate(step, f, i - pair_work - value_work);
       }
     }
   }
   sync_first<kDecodeThreads>();
 
-  // K~ and the logits of these slots.
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    const int local = slot_of(i), column = column_of(i);
-    if (local < count) {
-      const float* key =
-          scratch + (first_slot + local < positional ? p.slots.key_turned : p.slots.key) + column;
-      k[i] = plus_scaled(scaled(k[i], scratch[p.slots.decay + local]),
-                         *reinterpret_cast<const float4*>(key), scratch[p.slots.write + local]);
-      *reinterpret_cast<float4*>(token.segment.state_out + keys_at + local * p.k_dim + column) =
-          k[i];
-    }
-  }
+  update_keys(step, k, slot_of, column_of, keys_at);
   int g = 0;
 #pragma unroll 1
   for (; g + 3 <= group; g += 3)
-    slot_logits<kItems, kGroups, 3>(p, token, w, scratch, k, g, key_slot, key_lane);
+    slot_logits<kItems, kGroups, 3>(p, token, w, scratch, k, g, {key_slot, key_lane});
 #pragma unroll 1
   for (; g < group; ++g)
-    slot_logits<kItems, kGroups, 1>(p, token, w, scratch, k, g, key_slot, key_lane);
-  const float* values_in = token.segment.state_in + values_at;
+    slot_logits<kItems, kGroups, 1>(p, token, w, scratch, k, g, {key_slot, key_lane});
   float4 v[kItems];
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    v[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    const int local = value_slot + i * value_step;
-    if (local < count)
-      v[i] = *reinterpret_cast<const float4*>(values_in + local * p.v_dim + value_column);
-  }
+  load_values(step, v, value_slot, value_step, value_column, values_at);
   sync_first<kDecodeThreads>();
   float* const parts = set + p.at.parts + token.split * (p.v_dim + 4);
   const int stride = p.splits * (p.v_dim + 4);
-  if (warp < group) {
-    float* weight = scratch + p.slots.weight + warp * p.slots_per_split;
-    float peak = -1e30F;
-#pragma unroll 1
-    for (int s = lane; s < count; s += 32) peak = fmaxf(peak, weight[s]);
-    peak = ordered_float(__reduce_max_sync(~0U, ordered_int(peak)));
-    float sum = 0.0F;
-#pragma unroll 1
-    for (int s = lane; s < count; s += 32) {
-      const float e = weight[s] > -1e29F ? __expf(weight[s] - peak) : 0.0F;
-      weight[s] = e;
-      sum += e;
-    }
-    sum = warp_sum(sum);
-    if (lane < 4)
-      wait.write(parts + (head * group + warp) * stride + lane, lane == 0   ? peak
-                                                                : lane == 1 ? sum
-                                                                            : 0.0F);
-  }
+  if (warp < group) slot_weights(step, warp, lane, parts, stride);
   sync_first<kDecodeThreads>();
 
   // The read: threads of one column add up their slots, then lanes, then rows of threads.
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    const int local = value_slot + i * value_step;
-    if (local < count) {
-      v[i] = plus_scaled(scaled(v[i], scratch[p.slots.decay + local]),
-                         *reinterpret_cast<const float4*>(scratch + p.slots.value + value_column),
-                         scratch[p.slots.write + local]);
-      *reinterpret_cast<float4*>(token.segment.state_out + values_at + local * p.v_dim +
-                                 value_column) = v[i];
-    }
-  }
+  update_values(step, v, value_slot, value_step, value_column, values_at);
   g = 0;
 #pragma unroll 1
   for (; g + 3 <= group; g += 3) slot_read<kItems, 3>(p, scratch, v, g, tid, count);
 #pragma unroll 1
   for (; g < group; ++g) slot_read<kItems, 1>(p, scratch, v, g, tid, count);
   sync_first<kDecodeThreads>();
-  const int rows = value_shift < 5 ? kDecodeWarps : kDecodeThreads >> value_shift;
-#pragma unroll 1
-  for (int i = tid; i < group * p.v_dim; i += kDecodeThreads) {
-    const int of = i >> (value_shift + 2), c = i & (p.v_dim - 1);
-    const float* from = scratch + p.slots.reduce + of * p.v_dim + c;
-    float sum = 0.0F;
-#pragma unroll 1
-    for (int r = 0; r < rows; r += 4) {
-      float part[4];
-#pragma unroll
-      for (int j = 0; j < 4; ++j) part[j] = r + j < rows ? from[(r + j) * group * p.v_dim] : 0.0F;
-      sum += part[0], sum += part[1], sum += part[2], sum += part[3];
-    }
-    wait.write(parts + (head * group + of) * stride + 4 + c, sum);
-  }
+  put_slot_reads(step, value_shift, parts, stride);
   sync_first<kDecodeThreads>();  // the scratch becomes an input again
 }
 

@@ -32,16 +32,31 @@ __device__ __forceinline__ ThinInputs warp_slot_inputs(const Decode& p, const fl
   return {q + head * k_dim, k + head * k_dim, v + head * v_dim, decay, decay + p.heads * p.memory};
 }
 
+/// A layer's slots, as a lane works on them.
+struct ThinStep {
+  const Decode& p;
+  const DecodeToken& token;
+  const DecodeLayer& w;
+  float* set;  // of the exchange
+  Waiter wait;
+  int layer, lane;
+  unsigned since;  // clock of the products' end
+
+  /// Of this block's head in the state.
+  __device__ __forceinline__ std::size_t head() const {
+    return std::size_t(layer) * p.layer_floats + std::size_t(token.head) * p.head_floats;
+  }
+};
+
 /// The logit of slot `local` of this block, and its key. kHead: columns of a head's keys and of its
 /// values, 0: known at run time.
 template <int kHead>
-__device__ __forceinline__ void warp_slot_logit(const Decode& p, const DecodeToken& token,
-                                                const DecodeLayer& w, Waiter& wait, float* set,
-                                                int layer, int local, int lane, unsigned since) {
+__device__ __forceinline__ void warp_slot_logit(const ThinStep& s, int local) {
+  const Decode& p = s.p;
+  const DecodeToken& token = s.token;
+  const int lane = s.lane;
   const int k_dim = kHead > 0 ? kHead : p.k_dim, vectors = k_dim / 4, slot = token.first + local;
-  const std::size_t at = std::size_t(layer) * p.layer_floats +
-                         std::size_t(token.head) * p.head_floats +
-                         unsigned(slot * k_dim + 4 * lane);
+  const std::size_t at = s.head() + unsigned(slot * k_dim + 4 * lane);
   const float* const keys = token.segment.state_in + at;
   const float4 none = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
   float4 h[kThinVectors], q[kThinVectors], k[kThinVectors];
@@ -49,11 +64,11 @@ __device__ __forceinline__ void warp_slot_logit(const Decode& p, const DecodeTok
   for (int i = 0; i < kThinVectors; ++i)
     h[i] = i * 32 + lane < vectors ? load_vector(keys + 128 * i) : none;
   const int of_head = token.head * p.memory + slot;
-  float bias = w.read_bias != nullptr ? w.read_bias[of_head] : 0.0F;
-  if (w.head_read_bias != nullptr) bias += w.head_read_bias[token.head];
-  const ThinInputs in = warp_slot_inputs<kHead>(p, set, token.head);
+  float bias = s.w.read_bias != nullptr ? s.w.read_bias[of_head] : 0.0F;
+  if (s.w.head_read_bias != nullptr) bias += s.w.head_read_bias[token.head];
+  const ThinInputs in = warp_slot_inputs<kHead>(p, s.set, token.head);
   float2 gate;
-  pause_until(since, p.pauses[4]);
+  pause_until(s.since, p.pauses[4]);
   unsigned polls = 0;
 #pragma unroll 1
   for (;;) {
@@ -63,10 +78,10 @@ __device__ __forceinline__ void warp_slot_logit(const Decode& p, const DecodeTok
       const int column = i * 32 + lane < vectors ? 4 * (i * 32 + lane) : 0;
       q[i] = load_exchanged(in.q + column), k[i] = load_exchanged(in.k + column);
     }
-    unsigned missing = wait.missing(gate.x) | wait.missing(gate.y);
+    unsigned missing = s.wait.missing(gate.x) | s.wait.missing(gate.y);
 #pragma unroll
-    for (int i = 0; i < kThinVectors; ++i) missing |= wait.missing(q[i]) | wait.missing(k[i]);
-    if (!wait.some_missing(missing) || wait.given_up(polls, 1)) break;
+    for (int i = 0; i < kThinVectors; ++i) missing |= s.wait.missing(q[i]) | s.wait.missing(k[i]);
+    if (!s.wait.some_missing(missing) || s.wait.given_up(polls, 1)) break;
   }
   sync_warp();
   gate = make_float2(unmarked(gate.x), unmarked(gate.y));
@@ -80,7 +95,7 @@ __device__ __forceinline__ void warp_slot_logit(const Decode& p, const DecodeTok
   }
   // Only the weighted sum is needed.
   const float logit = warp_sum(fmaf(gate.x, sums[0], gate.y * sums[1]));
-  if (lane == 0) wait.write(set + p.at.logits + of_head, fmaf(p.scale, logit, bias));
+  if (lane == 0) s.wait.write(s.set + p.at.logits + of_head, fmaf(p.scale, logit, bias));
   float* const to = token.segment.state_out + at;
 #pragma unroll
   for (int i = 0; i < kThinVectors; ++i) {
@@ -108,17 +123,16 @@ __device__ __forceinline__ float add_rows_apart(const float (&v)[8], int lane) {
 
 /// The mixer's output in 16 columns, and the values there. Eight rows of four lanes have eight slots each.
 template <int kHead>
-__device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToken& token,
-                                               Waiter& wait, float* set, int layer, int column,
-                                               int columns, int lane, unsigned since) {
+__device__ __forceinline__ void warp_slot_read(const ThinStep& s, int column, int columns) {
+  const Decode& p = s.p;
+  const DecodeToken& token = s.token;
+  const int lane = s.lane;
   constexpr int kSlots = kThinSlots / 8;  // of a row
   const int k_dim = kHead > 0 ? kHead : p.k_dim, v_dim = kHead > 0 ? kHead : p.v_dim;
   const int row = lane >> 2, first = row * kSlots;
   const bool wanted = (lane & 3) * 4 < columns;
   column += wanted ? (lane & 3) * 4 : 0;
-  const std::size_t at = std::size_t(layer) * p.layer_floats +
-                         std::size_t(token.head) * p.head_floats +
-                         unsigned(p.memory * k_dim + first * v_dim + column);
+  const std::size_t at = s.head() + unsigned(p.memory * k_dim + first * v_dim + column);
   const float* const values = token.segment.state_in + at;
   float4 v[kSlots];
 #pragma unroll
@@ -127,12 +141,12 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
     if (first + j < p.memory) v[j] = load_vector(values + j * v_dim);
   }
   // Of a row's slots each lane has two: their gates, their shares.
-  const ThinInputs in = warp_slot_inputs<kHead>(p, set, token.head);
+  const ThinInputs in = warp_slot_inputs<kHead>(p, s.set, token.head);
   const int own[2] = {first + (lane & 3), first + 4 + (lane & 3)};
   const int asked_for[2] = {min(own[0], p.memory - 1), min(own[1], p.memory - 1)};
   float2 gates[2];
   float4 of_token;
-  pause_until(since, p.pauses[4]);
+  pause_until(s.since, p.pauses[4]);
   unsigned polls = 0;
 #pragma unroll 1
   for (;;) {
@@ -143,14 +157,14 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
       gates[j] = make_float2(load_exchanged_word(in.decay + asked_for[j]),
                              load_exchanged_word(in.write + asked_for[j]));
 #pragma unroll
-    for (int j = 0; j < 2; ++j) missing |= wait.missing(gates[j].x) | wait.missing(gates[j].y);
-    missing |= wait.missing(of_token);
-    if (!wait.some_missing(missing) || wait.given_up(polls, 1)) break;
+    for (int j = 0; j < 2; ++j) missing |= s.wait.missing(gates[j].x) | s.wait.missing(gates[j].y);
+    missing |= s.wait.missing(of_token);
+    if (!s.wait.some_missing(missing) || s.wait.given_up(polls, 1)) break;
   }
   of_token = unmarked(of_token);
 #pragma unroll
   for (int j = 0; j < 2; ++j) gates[j] = make_float2(unmarked(gates[j].x), unmarked(gates[j].y));
-  const float* const logits = set + own_copy(p) + p.at.logits + token.head * p.memory;
+  const float* const logits = s.set + own_copy(p) + p.at.logits + token.head * p.memory;
   float logit[2];
 #pragma unroll 1
   for (;;) {
@@ -158,8 +172,8 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
 #pragma unroll
     for (int j = 0; j < 2; ++j) logit[j] = load_exchanged_word(logits + asked_for[j]);
 #pragma unroll
-    for (int j = 0; j < 2; ++j) missing |= wait.missing(logit[j]);
-    if (!wait.some_missing(missing) || wait.given_up(polls, 2)) break;
+    for (int j = 0; j < 2; ++j) missing |= s.wait.missing(logit[j]);
+    if (!s.wait.some_missing(missing) || s.wait.given_up(polls, 2)) break;
   }
   sync_warp();
 #pragma unroll
@@ -187,8 +201,8 @@ __device__ __forceinline__ void warp_slot_read(const Decode& p, const DecodeToke
   const float value = (row & 2) != 0 ? ((row & 1) != 0 ? of_token.w : of_token.z)
                                      : ((row & 1) != 0 ? of_token.y : of_token.x);
   if (row < 4 && wanted)
-    wait.write(set + p.at.parts + token.head * v_dim + column + row,
-               activate(p.o_act, __fdividef(fmaf(written, value, sum), total)));
+    s.wait.write(s.set + p.at.parts + token.head * v_dim + column + row,
+                 activate(p.o_act, __fdividef(fmaf(written, value, sum), total)));
   float* const to = token.segment.state_out + at;
 #pragma unroll
   for (int j = 0; j < kSlots; ++j) {
@@ -211,17 +225,16 @@ __device__ __forceinline__ void step_warp_slots(int phase, int tid, unsigned sin
   const DecodeLayer& w = shared_at<const DecodeLayer>(p.shared.layers)[layer];
   const unsigned use = p.use + unsigned(layer);
   float* const set = p.exchange + std::size_t(use & 1U) * unsigned(p.at.total);
-  Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
+  const ThinStep step{p, token, w, set, Waiter{p, ((use >> 1) & 1U) ^ 1U}, layer, lane, since};
 #pragma unroll 1
   for (int local = warp; local < token.count; local += kDecodeWarps)
-    warp_slot_logit<kHead>(p, token, w, wait, set, layer, local, lane, since);
+    warp_slot_logit<kHead>(step, local);
   // The last warps have no logits, if there are enough.
   const int columns = p.columns;
 #pragma unroll 1
   for (int c = (kDecodeWarps - 1 - warp) * kThinColumns; c < columns;
        c += kThinColumns * kDecodeWarps)
-    warp_slot_read<kHead>(p, token, wait, set, layer, token.split * columns + c,
-                          min(kThinColumns, columns - c), lane, since);
+    warp_slot_read<kHead>(step, token.split * columns + c, min(kThinColumns, columns - c));
 }
 
 }  // namespace runnel::cuda
