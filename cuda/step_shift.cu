@@ -8,7 +8,7 @@ namespace runnel::cuda {
 namespace {
 
 template <unsigned kTypes, int kRounds>
-__global__ void __launch_bounds__(kShiftThreads, 1)
+__global__ void __launch_bounds__(kShiftAllThreads, 1)
     shift_kernel(const __grid_constant__ ShiftStep p) {
 #if __CUDA_ARCH__ >= 900
   shift_thread<kTypes, kRounds>(p);
@@ -65,7 +65,7 @@ cudaError_t shift_step(cudaStream_t stream, const ShiftStep& p) {
   if (kernel == nullptr) return cudaErrorInvalidConfiguration;
   cudaLaunchConfig_t config{};
   config.gridDim = dim3(static_cast<unsigned>(p.grid));
-  config.blockDim = dim3(kShiftThreads);
+  config.blockDim = dim3(kShiftAllThreads);
   config.dynamicSmemBytes = static_cast<std::size_t>(p.shared.total);
   config.stream = stream;
   cudaLaunchAttribute attribute{};

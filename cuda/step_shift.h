@@ -3,9 +3,9 @@
 // ReLUs: all layers and the logits (sm_90 and later).
 //
 // One block a multiprocessor stays for the whole token. Every warp has a list of pieces of weights, in the order of
-// use, and a ring of its own in shared memory through which they pass (cp.async.bulk): it asks for a piece when it has
-// multiplied one, so that weights travel while blocks wait for each other. Activations are exchanged through L2 as in
-// cuda/step_grid.h: the lowest bit of every float says which use of its place it belongs to.
+// use, and a ring of its own in shared memory through which they pass (cp.async.bulk); a lane of one more warp asks for
+// the next piece when a slot is free, so that weights travel while blocks wait for each other. Activations are exchanged
+// through L2 as in cuda/step_grid.h: the lowest bit of every float says which use of its place it belongs to.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -17,11 +17,12 @@
 namespace runnel::cuda {
 
 inline constexpr int kShiftWarps = 16;
-inline constexpr int kShiftThreads = kShiftWarps * 32;
-inline constexpr int kShiftSlots = 4;         // of a warp's ring, at most
+inline constexpr int kShiftThreads = kShiftWarps * 32;       // that multiply
+inline constexpr int kShiftAllThreads = kShiftThreads + 32;  // with the warp that fills their rings
+inline constexpr int kShiftSlots = 4;                        // of a warp's ring, at most
 inline constexpr int kShiftSlotBytes = 2304;  // of a slot: four steps of Q4_0 with their scales
 inline constexpr int kShiftRows = 32;         // of an item, at most
-inline constexpr int kShiftRounds = 8;        // of items between two barriers
+inline constexpr int kShiftRounds = 5;        // of items between two barriers
 inline constexpr int kShiftHead = 64;         // rows and columns of a state
 inline constexpr int kShiftWidest = 4 * kShiftThreads * 2;  // channels of the residual stream
 inline constexpr int kShiftInputs = 6;
@@ -52,24 +53,26 @@ struct ShiftMatrix {
   std::int32_t column = 0;  // of the exchanged values, where row 0 goes
 };
 
-/// What a warp multiplies in one round of a phase: some tiles of a matrix, or one of `parts` equal parts of the steps.
+/// What a warp multiplies in one round of a phase: some tiles of a matrix, or one of `parts` equal parts of their steps. A
+/// part of several tiles of several rows each is one piece of each tile, so that its input is read once for all of them.
 struct alignas(16) ShiftItem {
   std::int16_t matrix = -1;  // of ShiftLayer::matrices; -1: nothing
   std::int16_t input = 0;    // of the block's inputs
   std::int32_t first_tile = 0;
-  std::int16_t tiles = 0, parts = 1, part = 0, padding = 0;
+  std::int16_t tiles = 0, parts = 1;
+  std::int16_t first_step = 0, steps = 0;  // of each tile; the first part begins at 0
 };
 
 /// The inputs that a block's items of a phase read.
-struct ShiftSources {
+struct alignas(16) ShiftSources {
   std::int32_t count = 0;
   struct {
     std::int16_t source, forms;  // forms: kFormRounded, kFormPlain
   } in[kShiftInputs + 1] = {};
 };
 
-/// For one phase of all layers that are divided alike: where [grid] of the sources and [grid, rounds, warps] of the
-/// items begin.
+/// For one phase of all layers that are divided alike: which of a block's sources, and where its items [rounds, warps]
+/// begin.
 struct ShiftTable {
   std::int32_t sources = 0, items = 0, rounds = 0;
 };
@@ -111,22 +114,24 @@ struct ShiftExchange {
 /// Byte offsets into a block's shared memory, behind a copy of ShiftStep.
 struct ShiftShared {
   std::int32_t segment = 0;   // Segment
-  std::int32_t barriers = 0;  // u64 [warps, slots]
+  std::int32_t barriers = 0;  // u64 [2, warps, slots]: slots that are full, that are free
   std::int32_t layers = 0;    // ShiftLayer [L + 1]
   std::int32_t sums = 0;      // float2 [2, warps]
   std::int32_t x = 0;         // f32 [2, D]: before and after the mixer
   std::int32_t first_v = 0;   // f32 [64]
   std::int32_t vectors = 0;   // f32 [columns / 4, 5, 64]
   std::int32_t partial = 0;   // f32 [rounds, warps, rows]
+  std::int32_t sources = 0;   // ShiftSources [block_sources]
+  std::int32_t items = 0;     // ShiftItem [block_items]; 0: no room
   std::int32_t inputs = 0;
   std::int32_t ring = 0;  // [warps, slots]
   std::int32_t total = 0;
 };
 
 struct ShiftStep {
-  const ShiftLayer* layers = nullptr;  // [L + 1]
-  const ShiftSources* sources = nullptr;
-  const ShiftItem* items = nullptr;
+  const ShiftLayer* layers = nullptr;     // [L + 1]
+  const ShiftSources* sources = nullptr;  // [grid, block_sources]
+  const ShiftItem* items = nullptr;       // [grid, block_items]
   const std::int32_t* token = nullptr;
   const Segment* segment = nullptr;
   float* logits = nullptr;
@@ -144,6 +149,7 @@ struct ShiftStep {
   std::int32_t num_layers = 0, grid = 0;
   std::int32_t slots = 0;      // of a warp's ring
   std::int32_t item_rows = 0;  // at most
+  std::int32_t block_sources = 0, block_items = 0;
   std::int32_t d = 0, inner = 0, heads = 0;
   std::int32_t ranks[4] = {};
   std::int32_t splits = 1, columns = 0;  // blocks of a head; columns of a state in each

@@ -111,7 +111,18 @@ __device__ __forceinline__ bool barrier_passed(std::uint64_t* b, unsigned parity
       : "memory");
   return ok != 0;
 }
-/// The same, polled up to `polls` times.
+/// The same at once.
+__device__ __forceinline__ bool barrier_tested(std::uint64_t* b, unsigned parity) {
+  unsigned ok;
+  asm volatile(
+      "{\n.reg .pred p;\nmbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+      "selp.u32 %0, 1, 0, p;\n}"
+      : "=r"(ok)
+      : "r"(shared_offset(b)), "r"(parity)
+      : "memory");
+  return ok != 0;
+}
+/// barrier_passed(), polled up to `polls` times.
 __device__ __forceinline__ bool barrier_passed_within(std::uint64_t* b, unsigned parity,
                                                       unsigned polls) {
   unsigned left;

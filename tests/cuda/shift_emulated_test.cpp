@@ -39,8 +39,9 @@ ModelConfig config_of(const Case& c) {
   return c.norms ? config : without_norms(std::move(config));
 }
 
-/// Five tokens of `model` on `blocks` blocks beside the reference.
-void compare_with_reference(const RandomModel& model, const char* name, int blocks, bool plain) {
+/// Five tokens of `model` on `blocks` blocks beside the reference, in `shared` bytes of a block's shared memory.
+void compare_with_reference(const RandomModel& model, const char* name, int blocks, bool plain,
+                            int shared = kShared) {
   const std::int32_t vocab = model.config.vocab_size;
   const auto reference = reference::make_backend(plain ? reference::Activations::exact
                                                        : reference::Activations::rounded);
@@ -51,7 +52,7 @@ void compare_with_reference(const RandomModel& model, const char* name, int bloc
       cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
   ASSERT_TRUE(weights) << weights.error().message;
   const StepModel step = record_step_model(forward_of(model.config, *model.weights));
-  cuda::ShiftProgram program = cuda::make_shift_program(step, *weights, {blocks, kShared});
+  cuda::ShiftProgram program = cuda::make_shift_program(step, *weights, {blocks, shared});
   ASSERT_EQ(program.why_not, "");
   std::vector<float4> exchange(program.exchange_floats() / 4, float4{});
   std::vector<float4> shifted(program.shifted_floats() / 4, float4{});
@@ -69,7 +70,7 @@ void compare_with_reference(const RandomModel& model, const char* name, int bloc
   s.exchange = reinterpret_cast<float*>(exchange.data());
   s.shifted = reinterpret_cast<float*>(shifted.data());
   s.timed_out = &timed_out;
-  s.poll_limit = 1U << 30;
+  s.poll_limit = 1U << 24;
   s.logits = logits.data();
   Random random(192);
   for (std::uint64_t i = 0; i < 5; ++i) {
@@ -83,7 +84,7 @@ void compare_with_reference(const RandomModel& model, const char* name, int bloc
     std::fill(logits.begin(), logits.end(), NAN);
     s.token = token.data();
     s.segment = &segment;
-    simt::Grid grid(s.grid, cuda::kShiftThreads, static_cast<std::size_t>(s.shared.total),
+    simt::Grid grid(s.grid, cuda::kShiftAllThreads, static_cast<std::size_t>(s.shared.total),
                     static_cast<unsigned>(i), [&s] {
                       if (s.d > 4 * cuda::kShiftThreads) {
                         cuda::shift_thread<~0U, 2>(s);
@@ -221,6 +222,21 @@ TEST(ShiftEmulatedLayout, HasRoomForPublishedShapes) {
     EXPECT_EQ(s.grid, 132);
     EXPECT_LE(s.shared.total, kShared);
   }
+}
+
+TEST(ShiftEmulatedLayout, ItemsStayInGlobalMemoryWhereThereIsNoRoom) {
+  const Case each{"q8_0_no_room", BlockType::q8_0, 128, 512, 5};
+  const RandomModel model = make_random_model(
+      config_of(each), {.linear = each.type, .table = each.type, .small = BlockType::f16}, 191);
+  const StepModel step = record_step_model(forward_of(model.config, *model.weights));
+  const auto program = [&step](int shared) {
+    return cuda::make_shift_program(step, cuda::shapes_of(step), {5, shared});
+  };
+  const int all = program(kShared).step.shared.total;
+  EXPECT_GT(program(all).step.shared.items, 0);
+  EXPECT_EQ(program(all - 128).step.shared.items, 0);
+  EXPECT_EQ(program(all - 128).step.slots, program(all).step.slots);
+  compare_with_reference(model, each.name, each.blocks, false, all - 128);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, ShiftEmulated, testing::ValuesIn(cases()),

@@ -290,6 +290,9 @@ inline bool barrier_passed(std::uint64_t* b, unsigned parity) {
   simt::grid->leave();
   return counter(b).parity != parity;
 }
+inline bool barrier_tested(std::uint64_t* b, unsigned parity) {
+  return counter(b).parity != parity;
+}
 inline bool barrier_passed_within(std::uint64_t* b, unsigned parity, unsigned) {
   return barrier_passed(b, parity);
 }

@@ -10,7 +10,8 @@ namespace runnel::cuda {
 __device__ __forceinline__ const ShiftStep& shift_program() {
   return *reinterpret_cast<const ShiftStep*>(shared_memory());
 }
-__device__ __forceinline__ float logistic(float x) { return 1.0F / (1.0F + expf(-x)); }
+/// To some 1e-6.
+__device__ __forceinline__ float logistic(float x) { return reciprocal(1.0F + __expf(-x)); }
 
 /// A wait for exchanged values of one use.
 struct ShiftWait {
@@ -84,8 +85,14 @@ __device__ __forceinline__ const ShiftLayer& shift_layer(const ShiftStep& p, int
 __device__ __forceinline__ const ShiftTable& table_of(const ShiftStep& p, int phase) {
   return shift_layer(p, phase / kShiftPhases).tables[phase % kShiftPhases];
 }
-__device__ __forceinline__ ShiftItem load_item(const ShiftTable& t, int cta, int round, int warp) {
-  return shift_program().items[t.items + (cta * t.rounds + round) * kShiftWarps + warp];
+__device__ __forceinline__ ShiftItem load_item(const ShiftTable& t, int round, int warp) {
+  const ShiftStep& p = shift_program();
+  const ShiftItem* const items = p.shared.items != 0 ? shared_at<const ShiftItem>(p.shared.items)
+                                                     : p.items + block_index() * p.block_items;
+  return items[t.items + round * kShiftWarps + warp];
+}
+__device__ __forceinline__ const ShiftSources& sources_of(const ShiftTable& t) {
+  return shared_at<const ShiftSources>(shift_program().shared.sources)[t.sources];
 }
 
 __device__ __forceinline__ const ShiftShape& shape_of(const ShiftStep& p, const ShiftMatrix& m) {

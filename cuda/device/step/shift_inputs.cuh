@@ -29,47 +29,50 @@ __device__ __forceinline__ float4 vector_at(const float* p, int i, float otherwi
 
 /// x <- norm(x) of D channels, vectors i = r * threads + tid of a thread; all threads of the block. `which` alternates.
 template <int kRounds>
-__device__ __forceinline__ void norm_vectors(const ShiftStep& p, float4 (&x)[kRounds],
-                                             const float4 (&weight)[kRounds],
+__device__ __forceinline__ void norm_vectors(float4 (&x)[kRounds], const float4 (&weight)[kRounds],
                                              const float4 (&bias)[kRounds], bool centred, float eps,
                                              int tid, int which) {
-  // A warp's own mean and sum of squares around it, then those of all.
-  const int vectors = p.d / 4;
-  float sum = 0.0F, count = 0.0F;
-#pragma unroll
-  for (int r = 0; r < kRounds; ++r) {
-    if (r * kShiftThreads + tid < vectors) sum += (x[r].x + x[r].y) + (x[r].z + x[r].w);
-    const int first = r * kShiftThreads + (tid & ~31);
-    count += static_cast<float>(4 * max(0, min(32, vectors - first)));
-  }
-  float mean = 0.0F;
-  if (centred && count > 0.0F) mean = warp_sum(sum) / count;
-  float squares = 0.0F;
-#pragma unroll
-  for (int r = 0; r < kRounds; ++r) {
-    if (r * kShiftThreads + tid >= vectors) continue;
-    const float4 v = make_float4(x[r].x - mean, x[r].y - mean, x[r].z - mean, x[r].w - mean);
-    squares = sum_squares(v, squares);
-  }
-  squares = warp_sum(squares);
-  auto* const sums = shared_at<float2>(p.shared.sums) + which * kShiftWarps;
-  if ((tid & 31) == 0) sums[tid >> 5] = make_float2(mean, squares);
-  sync_block();
-  float total = 0.0F, all = 0.0F;
+  const ShiftStep& p = shift_program();
+  // A warp's own mean and sum of squares around it, then, a lane for each warp, those of all.
+  const int vectors = p.d / 4, lane = tid & 31;
   const auto count_of = [vectors](int w) {
     int n = 0;
 #pragma unroll
     for (int r = 0; r < kRounds; ++r) n += max(0, min(32, vectors - r * kShiftThreads - 32 * w));
     return static_cast<float>(4 * n);
   };
+  // Around the warp's first value, so that nothing cancels where the mean is large.
+  const float pivot = centred ? __shfl_sync(~0U, x[0].x, 0) : 0.0F;
+  float sum = 0.0F, squares = 0.0F;
 #pragma unroll
-  for (int w = 0; w < kShiftWarps; ++w) total = fmaf(sums[w].x, count_of(w), total);
-  const float by = 1.0F / static_cast<float>(p.d), centre = total * by;
-#pragma unroll
-  for (int w = 0; w < kShiftWarps; ++w) {
-    const float away = sums[w].x - centre;
-    all += fmaf(away * away, count_of(w), sums[w].y);
+  for (int r = 0; r < kRounds; ++r) {
+    if (r * kShiftThreads + tid >= vectors) continue;
+    const float4 v = make_float4(x[r].x - pivot, x[r].y - pivot, x[r].z - pivot, x[r].w - pivot);
+    sum += (v.x + v.y) + (v.z + v.w);
+    squares = sum_squares(v, squares);
   }
+#pragma unroll
+  for (int o = 16; o > 0; o >>= 1) {
+    sum += __shfl_xor_sync(~0U, sum, o);
+    squares += __shfl_xor_sync(~0U, squares, o);
+  }
+  float mean = 0.0F;
+  if (centred) {
+    const float away = sum * reciprocal(fmaxf(count_of(tid >> 5), 1.0F));
+    squares = fmaxf(fmaf(-away, sum, squares), 0.0F), mean = pivot + away;
+  }
+  auto* const sums = shared_at<float2>(p.shared.sums) + which * kShiftWarps;
+  if (lane == 0) sums[tid >> 5] = make_float2(mean, squares);
+  sync_first<kShiftThreads>();
+  const float2 own = sums[lane & (kShiftWarps - 1)];
+  const float count = count_of(lane & (kShiftWarps - 1)), by = 1.0F / static_cast<float>(p.d);
+  float total = own.x * count;
+#pragma unroll
+  for (int o = 1; o < kShiftWarps; o <<= 1) total += __shfl_xor_sync(~0U, total, o);
+  const float centre = total * by, away = own.x - centre;
+  float all = fmaf(away * away, count, own.y);
+#pragma unroll
+  for (int o = 1; o < kShiftWarps; o <<= 1) all += __shfl_xor_sync(~0U, all, o);
   const float factor = rsqrtf(fmaf(all, by, eps));
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) {
@@ -99,17 +102,13 @@ __device__ __forceinline__ void take_stream(const ShiftStep& p, const float* fro
   }
 }
 
-__device__ __forceinline__ ShiftSources load_sources(const ShiftTable& t, int cta) {
-  return shift_program().sources[t.sources + cta];
-}
-
 /// Norm, shift and lerps: `project` and `up`.
 template <int kRounds>
 __device__ __forceinline__ void shift_inputs(const ShiftStep& p, int phase, int cta, int tid) {
   const int layer = phase / kShiftPhases, kind = phase % kShiftPhases;
   const bool mixer = kind == int(ShiftPhase::project);
   const ShiftLayer& w = shift_layer(p, layer);
-  const ShiftSources sources = load_sources(w.tables[kind], cta);
+  const ShiftSources& sources = sources_of(w.tables[kind]);
   const Segment& segment = *shared_at<const Segment>(p.shared.segment);
   const float* before_at = segment.state_in + (mixer ? w.mixer_shift : w.channel_shift);
   const unsigned use = p.use + unsigned(layer);
@@ -144,7 +143,7 @@ __device__ __forceinline__ void shift_inputs(const ShiftStep& p, int phase, int 
     take_stream(p, exchange_set(p, own) + (mixer ? p.at.x2 : p.at.x1), ShiftWait::of(own), x,
                 mixer ? 0 : 1, tid, kind);
   }
-  norm_vectors(p, x, weight, bias, p.centred != 0, p.eps, tid, mixer ? 0 : 1);
+  norm_vectors(x, weight, bias, p.centred != 0, p.eps, tid, mixer ? 0 : 1);
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) {
     const int i = r * kShiftThreads + tid;
@@ -170,10 +169,9 @@ __device__ __forceinline__ void shift_inputs(const ShiftStep& p, int phase, int 
 }
 
 /// What went down: `raise`.
-__device__ __forceinline__ void raise_inputs(const ShiftStep& p, int phase, int cta, int tid) {
+__device__ __forceinline__ void raise_inputs(const ShiftStep& p, int phase, int tid) {
   const int layer = phase / kShiftPhases;
-  const ShiftSources sources =
-      load_sources(shift_layer(p, layer).tables[int(ShiftPhase::raise)], cta);
+  const ShiftSources& sources = sources_of(shift_layer(p, layer).tables[int(ShiftPhase::raise)]);
 #pragma unroll 1
   for (int j = 0; j < sources.count; ++j) {
     const int which = sources.in[j].source, forms = sources.in[j].forms, n = p.ranks[which];
@@ -190,10 +188,10 @@ __device__ __forceinline__ void raise_inputs(const ShiftStep& p, int phase, int 
 
 /// What the states read, with norm, bonus and gate: `output`.
 template <int kRounds>
-__device__ __forceinline__ void output_inputs(const ShiftStep& p, int phase, int cta, int tid) {
+__device__ __forceinline__ void output_inputs(const ShiftStep& p, int phase, int tid) {
   const int layer = phase / kShiftPhases, kind = int(ShiftPhase::output), vectors = p.d / 4;
   const ShiftLayer& w = shift_layer(p, layer);
-  const ShiftSources sources = load_sources(w.tables[kind], cta);
+  const ShiftSources& sources = sources_of(w.tables[kind]);
   if (sources.count == 0) return;
   const unsigned use = p.use + unsigned(layer);
   const float* const set = exchange_set(p, use);
@@ -215,12 +213,12 @@ __device__ __forceinline__ void output_inputs(const ShiftStep& p, int phase, int
       float sum = (o.x + o.y) + (o.z + o.w);
 #pragma unroll
       for (int s = 1; s < 16; s <<= 1) sum += __shfl_xor_sync(~0U, sum, s);
-      const float mean = sum / kShiftHead;
+      const float mean = sum * (1.0F / kShiftHead);
       o = make_float4(o.x - mean, o.y - mean, o.z - mean, o.w - mean);
       float squares = sum_squares(o, 0.0F);
 #pragma unroll
       for (int s = 1; s < 16; s <<= 1) squares += __shfl_xor_sync(~0U, squares, s);
-      const float factor = 1.0F / sqrtf(squares / kShiftHead + p.group_eps);
+      const float factor = rsqrtf(fmaf(squares, 1.0F / kShiftHead, p.group_eps));
       o = make_float4(fmaf(o.x * factor, weight.x, bias.x), fmaf(o.y * factor, weight.y, bias.y),
                       fmaf(o.z * factor, weight.z, bias.z), fmaf(o.w * factor, weight.w, bias.w));
     }
@@ -236,7 +234,7 @@ __device__ __forceinline__ void down_inputs(const ShiftStep& p, int phase, int c
   constexpr int kRounds = 4;
   const int layer = phase / kShiftPhases, kind = int(ShiftPhase::down), vectors = p.inner / 4;
   const ShiftLayer& w = shift_layer(p, layer);
-  const ShiftSources sources = load_sources(w.tables[kind], cta);
+  const ShiftSources& sources = sources_of(w.tables[kind]);
   if (sources.count == 0 && cta != 0) return;
   const unsigned use = p.use + unsigned(layer);
   const float* const h = exchange_set(p, use) + p.at.h;
@@ -260,7 +258,7 @@ __device__ __forceinline__ void down_inputs(const ShiftStep& p, int phase, int c
                           (sources.in[0].forms & kFormPlain) != 0, tid, vectors - first, v);
     }
   }
-  sync_block();  // every thread has read its part: all of h was there
+  sync_first<kShiftThreads>();  // every thread has read its part: all of h was there
   if (cta != 0) return;
   const Segment& segment = *shared_at<const Segment>(p.shared.segment);
 #pragma unroll 1
@@ -272,10 +270,10 @@ __device__ __forceinline__ void down_inputs(const ShiftStep& p, int phase, int c
 
 /// The last norm: `head`.
 template <int kRounds>
-__device__ __forceinline__ void head_inputs(const ShiftStep& p, int cta, int tid) {
+__device__ __forceinline__ void head_inputs(const ShiftStep& p, int tid) {
   const int vectors = p.d / 4, kind = int(ShiftPhase::head);
   const ShiftLayer& w = shift_layer(p, p.num_layers);
-  const ShiftSources sources = load_sources(w.tables[0], cta);
+  const ShiftSources& sources = sources_of(w.tables[0]);
   float4 x[kRounds], weight[kRounds], bias[kRounds];
 #pragma unroll
   for (int r = 0; r < kRounds; ++r) {
@@ -284,7 +282,7 @@ __device__ __forceinline__ void head_inputs(const ShiftStep& p, int cta, int tid
   }
   const unsigned use = p.use + unsigned(p.num_layers) - 1U;
   take_stream(p, exchange_set(p, use) + p.at.x2, ShiftWait::of(use), x, 0, tid, kind);
-  norm_vectors(p, x, weight, bias, p.centred != 0, p.final_eps, tid, 0);
+  norm_vectors(x, weight, bias, p.centred != 0, p.final_eps, tid, 0);
   if (sources.count == 0) return;
   keep_input<kRounds>(shift_input(p, kind, 0, p.d), (sources.in[0].forms & kFormRounded) != 0,
                       (sources.in[0].forms & kFormPlain) != 0, tid, vectors, x);

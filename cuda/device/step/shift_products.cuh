@@ -57,18 +57,15 @@ template <BlockType kType>
 __device__ __forceinline__ void multiply_short_rows(ShiftRing& ring, const ShiftShape& m,
                                                     const ShiftItem& item, const SharedInput& x,
                                                     float* partial) {
-  const ShiftStep& p = shift_program();
-  const int cta = block_index(), lane = thread_index() & 31, warp = thread_index() >> 5;
+  const int lane = thread_index() & 31;
   using S = Streamed<kType>;
   constexpr int kN = 4;  // rows whose sums are under way together
-  const int chunks = m.tail_chunks, at = min(lane, chunks - 1) * 16;
+  const int chunks = m.tail_chunks;
   const typename S::Input in = S::input(x, lane, lane < chunks);
 #pragma unroll 1
   for (int t = 0; t < item.tiles; t += m.piece_tiles) {
-    const int slot = warp * p.slots + ring.done, rows = min(m.piece_tiles, item.tiles - t);
-    const unsigned char* const piece =
-        shared_at<const unsigned char>(p.shared.ring) + slot * kShiftSlotBytes + at;
-    wait_barrier(p, shared_at<std::uint64_t>(p.shared.barriers) + slot, ring.parity);
+    const int rows = min(m.piece_tiles, item.tiles - t);
+    const unsigned char* const piece = ring.wait() + min(lane, chunks - 1) * 16;
 #pragma unroll 1
     for (int first = 0; first < rows; first += kN) {
       float sums[kN];
@@ -87,35 +84,66 @@ __device__ __forceinline__ void multiply_short_rows(ShiftRing& ring, const Shift
         if (lane == j && first + j < rows) partial[t + first + j] = sums[j];
       }
     }
-    if (++ring.done == p.slots) ring.done = 0, ring.parity ^= 1U;
-    sync_warp();  // the slot is read
-    ring.ask(p, cta, warp, lane);
+    ring.release();
+  }
+}
+
+/// Whether a part of several tiles can be a piece of each: kPieceSteps divides the steps of most widths.
+template <BlockType kType>
+constexpr bool kSharesInput = Streamed<kType>::kBlocks&& kPieceSteps<kType> > 1 &&
+                              (kPieceSteps<kType> & (kPieceSteps<kType> - 1)) == 0;
+
+/// The products of such a part, whose input stays in registers.
+template <BlockType kType>
+__device__ __forceinline__ void multiply_tiles(ShiftRing& ring, const ShiftShape& m,
+                                               const ShiftItem& item, const SharedInput& x,
+                                               float* partial) {
+  using S = Streamed<kType>;
+  constexpr int kN = kPieceSteps<kType>;
+  const int lane = thread_index() & 31, in_row = lane & ((1 << m.lane_shift) - 1);
+  typename S::Input in[kN];
+#pragma unroll
+  for (int j = 0; j < kN; ++j) in[j].load(x, ((item.first_step + j) << m.lane_shift) + in_row);
+#pragma unroll 1
+  for (int t = 0; t < item.tiles; ++t) {
+    const unsigned char* const piece = ring.wait();
+    const unsigned char* const scales = piece + kN * S::kStepBytes;
+    const unsigned char* const high = scales + kN * S::kScaleBytes;
+    float sum = 0.0F;
+#pragma unroll
+    for (int j = 0; j < kN; ++j) {
+      const typename S::Weights w =
+          S::load({piece + j * S::kStepBytes + lane * 16,
+                   scales + j * S::kScaleBytes + lane * (S::kScaleBytes / 32),
+                   high + j * S::kHighBytes + lane * (S::kHighBytes / 32)});
+      sum = S::dot(w, in[j], sum);
+    }
+    ring.release();
+    for (int o = (1 << m.lane_shift) >> 1; o > 0; o >>= 1) sum += __shfl_xor_sync(~0U, sum, o);
+    if (in_row == 0) partial[(t << m.row_shift) + (lane >> m.lane_shift)] = sum;
   }
 }
 
 /// The products of an item: the sums of its rows to `partial`.
 template <BlockType kType>
-__device__ __forceinline__ void multiply_item(const ShiftStep& p, ShiftRing& ring,
-                                              const ShiftShape& m, const ShiftItem& item,
-                                              const SharedInput& x, float* partial, int cta,
-                                              int warp, int lane) {
+__device__ __forceinline__ void multiply_item(ShiftRing& ring, const ShiftShape& m,
+                                              const ShiftItem& item, const SharedInput& x,
+                                              float* partial) {
   if constexpr (!Streamed<kType>::kBlocks) {
     if (m.piece_tiles > 1) return multiply_short_rows<kType>(ring, m, item, x, partial);
+  } else if constexpr (kSharesInput<kType>) {
+    if (item.tiles > 1 && m.row_shift > 0) return multiply_tiles<kType>(ring, m, item, x, partial);
   }
-  const int begin = m.steps * item.part / item.parts, end = m.steps * (item.part + 1) / item.parts;
+  const int lane = thread_index() & 31;
+  const int begin = item.first_step, end = begin + item.steps;
 #pragma unroll 1
   for (int t = 0; t < item.tiles; ++t) {
     float acc = 0.0F;
 #pragma unroll 1
     for (int step = begin; step < end; step += kPieceSteps<kType>) {
-      const int slot = warp * p.slots + ring.done;
-      wait_barrier(p, shared_at<std::uint64_t>(p.shared.barriers) + slot, ring.parity);
-      acc = multiply_piece<kType>(
-          m, x, shared_at<const unsigned char>(p.shared.ring) + slot * kShiftSlotBytes, step,
-          min(kPieceSteps<kType>, end - step), lane, acc);
-      if (++ring.done == p.slots) ring.done = 0, ring.parity ^= 1U;
-      sync_warp();  // the slot is read
-      ring.ask(p, cta, warp, lane);
+      acc = multiply_piece<kType>(m, x, ring.wait(), step, min(kPieceSteps<kType>, end - step),
+                                  lane, acc);
+      ring.release();
     }
     const int shift = Streamed<kType>::kBlocks ? m.lane_shift : 5;
     for (int o = (1 << shift) >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
@@ -124,13 +152,11 @@ __device__ __forceinline__ void multiply_item(const ShiftStep& p, ShiftRing& rin
 }
 
 template <unsigned kTypes>
-__device__ __forceinline__ void multiply_any(const ShiftStep& p, ShiftRing& ring,
-                                             const ShiftShape& m, const ShiftItem& item,
-                                             const SharedInput& x, float* partial, int cta,
-                                             int warp, int lane) {
-  for_type<kTypes>(m.type, [&]<BlockType kType>() {
-    multiply_item<kType>(p, ring, m, item, x, partial, cta, warp, lane);
-  });
+__device__ __forceinline__ void multiply_any(ShiftRing& ring, const ShiftShape& m,
+                                             const ShiftItem& item, const SharedInput& x,
+                                             float* partial) {
+  for_type<kTypes>(m.type,
+                   [&]<BlockType kType>() { multiply_item<kType>(ring, m, item, x, partial); });
 }
 
 /// One row of a phase's product, for those that need it.
@@ -168,7 +194,7 @@ __device__ __forceinline__ void show_row(const ShiftStep& p, int phase, const Sh
 /// Products of a phase, round by round, and their rows.
 template <unsigned kTypes>
 __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ring, int phase,
-                                               ShiftItem first_item, int cta, int tid) {
+                                               ShiftItem first_item, int tid) {
   const int layer = phase / kShiftPhases, lane = tid & 31, warp = tid >> 5;
   const int kind = layer == p.num_layers ? int(ShiftPhase::head) : phase % kShiftPhases;
   const ShiftLayer& w = shift_layer(p, layer);
@@ -180,20 +206,20 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
     const int rounds = min(kShiftRounds, table.rounds - first);
 #pragma unroll 1
     for (int r = 0; r < rounds; ++r) {
-      const ShiftItem item = first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
+      const ShiftItem item = first + r == 0 ? first_item : load_item(table, first + r, warp);
       if (item.matrix < 0) continue;
       const ShiftShape& m = shape_of(p, w.matrices[item.matrix]);
       const int n = kind == int(ShiftPhase::raise)  ? p.ranks[item.matrix - kShiftUp]
                     : kind == int(ShiftPhase::down) ? p.inner
                                                     : p.d;
-      multiply_any<kTypes>(p, ring, m, item, shift_input(p, kind, item.input, n),
-                           partial + r * of_round, cta, warp, lane);
+      multiply_any<kTypes>(ring, m, item, shift_input(p, kind, item.input, n),
+                           partial + r * of_round);
     }
-    sync_block();
+    sync_first<kShiftThreads>();
 #pragma unroll 1
     for (int r = 0; r < rounds; ++r) {
-      const ShiftItem item = first + r == 0 ? first_item : load_item(table, cta, first + r, warp);
-      if (item.matrix < 0 || item.part != 0) continue;
+      const ShiftItem item = first + r == 0 ? first_item : load_item(table, first + r, warp);
+      if (item.matrix < 0 || item.first_step != 0) continue;
       const ShiftShape& m = shape_of(p, w.matrices[item.matrix]);
       const int row = (item.first_tile << m.row_shift) + lane;
       if (lane >= item.tiles << m.row_shift || row >= m.rows) continue;
@@ -203,7 +229,7 @@ __device__ __forceinline__ void multiply_phase(const ShiftStep& p, ShiftRing& ri
         v += partial[r * of_round + part * p.item_rows + lane];
       show_row(p, phase, item, w.matrices[item.matrix].column, row, v);
     }
-    if (first + kShiftRounds < table.rounds) sync_block();
+    if (first + kShiftRounds < table.rounds) sync_first<kShiftThreads>();
   }
 }
 

@@ -51,7 +51,7 @@ __device__ __forceinline__ void advance_state(const ShiftStep& p, int layer, int
     const float key = in[2 + j] * removal_key[j];
     squares = fmaf(key, key, squares);
   }
-  const float by = 1.0F / fmaxf(sqrtf(warp_sum(squares)), 1e-12F);
+  const float by = rsqrtf(fmaxf(warp_sum(squares), 1e-24F));
 #pragma unroll
   for (int j = 0; j < 2; ++j) {
     const float q = in[j], k = in[2 + j], rate = logistic(in[6 + j] + r_bias[j]);
@@ -59,7 +59,7 @@ __device__ __forceinline__ void advance_state(const ShiftStep& p, int layer, int
     bonus = fmaf(q * key, bonus_weight[j], bonus);
     const int i = 32 * j + lane;
     vectors[i] = c, vectors[kShiftHead + i] = -rate * c;
-    vectors[2 * kShiftHead + i] = expf(-0.60653066F * logistic(in[4 + j] + f_bias[j]));
+    vectors[2 * kShiftHead + i] = __expf(-0.60653066F * logistic(in[4 + j] + f_bias[j]));
     vectors[3 * kShiftHead + i] = key, vectors[4 * kShiftHead + i] = q * p.scale;
   }
   bonus = warp_sum(bonus);

@@ -18,7 +18,7 @@ std::string at_most(const std::string& what, int n, int most) {
 /// A matrix of a phase as warps divide it.
 struct Division {
   int matrix = 0, source = 0;
-  int tiles = 1, parts = 1;  // of an item: either is 1
+  int tiles = 1, parts = 1;  // of an item
   int items = 0;             // with all parts
   int bytes = 0;             // of an item
 };
@@ -54,7 +54,17 @@ class ShiftLayout {
     for (std::size_t i = 0; i < out_.layers.size(); ++i) {
       if (std::string why = divide_layer(i); !why.empty()) return why;
     }
+    join_blocks();
     return place_shared();
+  }
+
+  /// Each block's items and sources of all tables, one block after the other.
+  void join_blocks() {
+    for (std::size_t block = 0; block < static_cast<std::size_t>(p_.grid); ++block) {
+      for (const auto& of_table : items_)
+        out_.items.insert(out_.items.end(), of_table[block].begin(), of_table[block].end());
+      for (const auto& of_table : sources_) out_.sources.push_back(of_table[block]);
+    }
   }
 
   const ShiftShape& shape_at(const ShiftLayer& w, int matrix) const {
@@ -212,6 +222,18 @@ class ShiftLayout {
     return all;
   }
 
+  /// Makes parts of several tiles of it, as many, where a part can be a piece of each.
+  static void share_input(const ShiftShape& m, int tiles, Division& d) {
+    if (m.row_shift == 0 || m.piece_steps < 2 ||
+        !std::has_single_bit(static_cast<unsigned>(m.piece_steps)))
+      return;
+    const int times = m.steps / (d.parts * m.piece_steps);
+    if (times < 2 || d.parts * times * m.piece_steps != m.steps || tiles % times != 0 ||
+        d.parts * times > kShiftWarps || times << m.row_shift > kShiftRows)
+      return;
+    d.tiles = times, d.parts *= times;
+  }
+
   /// Items of about `bytes`.
   static void divide(const ShiftShape& m, int bytes, Division& d) {
     const int tile = m.tile_bytes + m.steps * (m.scale_bytes + m.high_bytes);
@@ -225,6 +247,7 @@ class ShiftLayout {
     } else if (m.row_shift == 0) {
       d.tiles = std::clamp(bytes / tile, 1, 8);
     }
+    share_input(m, tiles, d);
     d.items = divide_up(tiles, d.tiles) * d.parts;
     d.bytes = d.tiles * divide_up(tile, d.parts);
   }
@@ -267,8 +290,7 @@ class ShiftLayout {
           continue;
         }
       }
-      out_.layers[i].tables[at] = {.sources = static_cast<std::int32_t>(out_.sources.size()),
-                                   .items = static_cast<std::int32_t>(out_.items.size())};
+      out_.layers[i].tables[at] = {.sources = p_.block_sources, .items = p_.block_items};
       if (std::string why = divide_phase(out_.layers[i], kind, out_.layers[i].tables[at]);
           !why.empty())
         return why;
@@ -299,7 +321,8 @@ class ShiftLayout {
         while (items.size() % kShiftWarps + static_cast<std::size_t>(d.parts) > kShiftWarps)
           items.emplace_back();
         for (int part = 0; part < d.parts; ++part) {
-          item.part = static_cast<std::int16_t>(part);
+          item.first_step = static_cast<std::int16_t>(m.steps * part / d.parts);
+          item.steps = static_cast<std::int16_t>(m.steps * (part + 1) / d.parts - item.first_step);
           items.push_back(item);
         }
       }
@@ -311,11 +334,11 @@ class ShiftLayout {
       if (kind == static_cast<int>(ShiftPhase::up) && items.empty())
         return "fewer rows of the channel mix than blocks";
       items.resize(rounds * kShiftWarps);
-      out_.items.insert(out_.items.end(), items.begin(), items.end());
     }
-    out_.sources.insert(out_.sources.end(), sources.begin(), sources.end());
     table.rounds = static_cast<std::int32_t>(rounds);
+    p_.block_items += table.rounds * kShiftWarps, ++p_.block_sources;
     measure_inputs(kind, sources);
+    items_.push_back(std::move(of_block)), sources_.push_back(std::move(sources));
     return "";
   }
 
@@ -362,16 +385,20 @@ class ShiftLayout {
     ShiftShared& s = p_.shared;
     take(static_cast<int>(sizeof(ShiftStep)));
     s.segment = take(static_cast<int>(sizeof(Segment)));
-    s.barriers = take(8 * kShiftWarps * kShiftSlots);
+    s.barriers = take(2 * 8 * kShiftWarps * kShiftSlots);
     s.layers = take((p_.num_layers + 1) * static_cast<int>(sizeof(ShiftLayer)));
     s.sums = take(2 * kShiftWarps * 8);
     s.x = take(2 * 4 * p_.d);
     s.first_v = take(4 * kShiftHead);
     s.vectors = take(p_.columns / 4 * 5 * kShiftHead * 4);
     s.partial = take(std::min(rounds, kShiftRounds) * kShiftWarps * p_.item_rows * 4);
+    s.sources = take(p_.block_sources * static_cast<int>(sizeof(ShiftSources)));
     s.inputs = take(widest);
     constexpr int kOfAll = kShiftWarps * kShiftSlotBytes;
     p_.slots = std::min(kShiftSlots, (limits_.shared_bytes - at) / kOfAll);
+    const int items = p_.block_items * static_cast<int>(sizeof(ShiftItem));
+    if (at + round_up(items, 128) + p_.slots * kOfAll <= limits_.shared_bytes)
+      s.items = take(items);
     if (p_.slots < 2)
       return at_most("bytes of shared memory", at + 2 * kOfAll, limits_.shared_bytes);
     s.ring = take(p_.slots * kOfAll);
@@ -385,6 +412,8 @@ class ShiftLayout {
   ShiftProgram out_;
   ShiftStep& p_;
   std::size_t state_floats_ = 0;
+  std::vector<std::vector<std::vector<ShiftItem>>> items_;  // of each table, of each block
+  std::vector<std::vector<ShiftSources>> sources_;
   int forms_[kShiftPhases + 1] = {}, most_inputs_[kShiftPhases + 1] = {};
 };
 
