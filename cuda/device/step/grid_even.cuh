@@ -263,6 +263,7 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   };
   const int units = units_of(kKind == 0 ? 0 : kDecodeInputs - 1 + kKind);
   const EvenRing in = EvenRing::of(p);
+  const EvenLane walks{p, ring, in, warp, lane};
   const unsigned use = p.use + unsigned(layer);
   const EvenRow row =
       even_row<kShape, kKind>(p, w, p.exchange + std::size_t(use & 1U) * unsigned(p.at.total), tid);
@@ -273,10 +274,10 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   const int gates = two ? units_of(1) : 0;
   if (Walk::works(warp)) {
     EvenWeights<Walk> weights;
-    weights.take(p, ring, in, units, warp, lane);
+    weights.take(walks, units);
     EvenWeights<Gates> of_gates;
     const bool gates_next = gates > 0 && units <= Walk::kBatch * Walk::kApart;
-    if (gates_next) of_gates.take(p, ring, in, gates, warp, lane);
+    if (gates_next) of_gates.take(walks, gates);
     marks.mark();
     const auto x = EvenInput<kShape, kType, kKind>::of(p, tid);
     float* const squares = squares_of(p, phase) + warp;
@@ -296,12 +297,11 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     }
     marks.mark();
     float* const to = partial + Walk::way(warp) * Walk::kStride;
-    multiply_even<Walk>(p, ring, in, weights, input, units, to, warp, lane);
+    multiply_even<Walk>(walks, weights, input, units, to);
     if (kKind == 0 && gates > 0) {
-      if (!gates_next) of_gates.take(p, ring, in, gates, warp, lane);
+      if (!gates_next) of_gates.take(walks, gates);
       const PlainInput plain[1] = {x.load_plain(Gates::way(warp), lane)};
-      multiply_even<Gates>(p, ring, in, of_gates, plain, gates, to + units * Walk::kUnitRows, warp,
-                           lane);
+      multiply_even<Gates>(walks, of_gates, plain, gates, to + units * Walk::kUnitRows);
     }
     marks.mark();
   } else {

@@ -64,6 +64,14 @@ struct EvenRing {
   }
 };
 
+/// A lane of a warp that walks the ring.
+struct EvenLane {
+  const Decode& p;
+  Ring& ring;
+  const EvenRing& in;
+  int warp, lane;
+};
+
 /// The weights of a warp's next units.
 template <class Walk>
 struct EvenWeights {
@@ -71,16 +79,15 @@ struct EvenWeights {
   typename S::Weights w[Walk::kBatch][Walk::kWarpSteps];
 
   /// Of `left` tiles, at least one, that the block has not walked yet. A tile that does not exist is another.
-  __device__ __forceinline__ void take(const Decode& p, Ring& ring, const EvenRing& in, int left,
-                                       int warp, int lane) {
-    take_piece<0>(p, ring, in, left, warp, lane, 0, 1);
+  __device__ __forceinline__ void take(const EvenLane& of, int left) {
+    take_piece<0>(of, left, 0, 1);
   }
 
  private:
   // Not a loop: only then does the compiler keep the weights in registers.
   template <int kIndex>
-  __device__ __forceinline__ void take_piece(const Decode& p, Ring& ring, const EvenRing& in,
-                                             int left, int warp, int lane, int at, int count) {
+  __device__ __forceinline__ void take_piece(const EvenLane& of, int left, int at, int count) {
+    const auto& [p, ring, in, warp, lane] = of;
     std::uint64_t* const barriers = shared_at<std::uint64_t>(in.barriers);
     const int slot = ring.slot;
     const bool exists = kIndex == 0 || left > 0;
@@ -118,7 +125,7 @@ struct EvenWeights {
       if (lane == 0) barrier_arrive(barriers + kDecodePieces + slot);
     }
     if constexpr (kIndex + 1 < Walk::kPieces)
-      take_piece<kIndex + 1>(p, ring, in, left - Walk::kPiece, warp, lane, at, count);
+      take_piece<kIndex + 1>(of, left - Walk::kPiece, at, count);
   }
 };
 
@@ -158,9 +165,9 @@ __device__ __forceinline__ float add_apart(const float (&v)[kN], int lane) {
 /// the warp's steps; `to`: the sums of its columns.
 template <class Walk>
 __device__ __forceinline__ void multiply_even(
-    const Decode& p, Ring& ring, const EvenRing& in, EvenWeights<Walk>& weights,
-    const typename Walk::S::Input (&input)[Walk::kWarpSteps], int units, float* to, int warp,
-    int lane) {
+    const EvenLane& of, EvenWeights<Walk>& weights,
+    const typename Walk::S::Input (&input)[Walk::kWarpSteps], int units, float* to) {
+  const int warp = of.warp, lane = of.lane;
   using S = typename Walk::S;
   constexpr int kTiles = Walk::kBatch * Walk::kApart * Walk::kUnitTiles;
   // Lanes that have a batch's sums of one row, and sums of each.
@@ -183,7 +190,7 @@ __device__ __forceinline__ void multiply_even(
 #pragma unroll
       for (int s = 0; s < Walk::kWarpSteps; ++s) sum = S::dot(weights.w[j][s], input[s], sum);
     }
-    if (left > kTiles) weights.take(p, ring, in, left - kTiles, warp, lane);
+    if (left > kTiles) weights.take(of, left - kTiles);
 #pragma unroll
     for (int r = 0; r < kSums; ++r) {
       float sum = add_apart<kTrading / 2>(sums[r], lane);
