@@ -369,6 +369,14 @@ TEST_F(VulkanDecodeStep, BiasesAndSevenQueriesOfAKvHeadMatchTheReference) {
     if (vulkan::find_devices().front().software) break;
     for (const bool rounded : {false, true}) expect_parity(model, 0, rounded);
   }
+  // The biases' place in the table is not that of the upper bits.
+  expect_parity(make_random_model(c, {.linear = BlockType::q5_0, .small = BlockType::f16}, 80), 1,
+                true);
+  c.hidden_size = 256;
+  set(c, &LayerSpec::intermediate_size, 256);
+  set(c, &LayerSpec::num_heads, 4);
+  expect_parity(make_random_model(c, {.linear = BlockType::q5_k, .small = BlockType::f16}, 83), 1,
+                true);
 }
 
 TEST_F(VulkanDecodeStep, ProgramsAreAskedForByName) {
