@@ -2,17 +2,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_step for a model whose rows divide evenly over the workgroups: the same exchange and slots, other products.
 //
-// A product is split by columns: a subgroup has a slice of them, of which the last may lack some, of all rows of its workgroup
-// or, with others, of tiles in turns. It takes those columns by itself; a lane then has its columns in registers and an item of
-// each row.
+// A product is split by columns: a subgroup has a slice of them, of all rows of its workgroup or, with others, of tiles in
+// turns. It takes those columns by itself; a lane then has its columns in registers and an item of each row. The last
+// slice may lack columns.
 // One barrier per stage, behind which one thread per row adds the slices' sums.
 // A layer is straight code with registers of their own for each stage: what comes next is loaded behind a stage's
-// products, and of the output, gate and up together behind the slots. Nothing is under way where the loop over layers
-// begins again, for registers that are would be copied there, and a copy waits for the load.
+// products, that of the output behind the slots; together with gate and up's where few workgroups have slots. Nothing is
+// under way where the loop over layers begins again, for registers that are would be copied there, and a copy waits for
+// the load.
 // Grid: (GROUPS). Bound: latency of five exchanges per layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #define RUNNEL_ADDRESSES
 #define RUNNEL_BIASES
+#define RUNNEL_TAKES_APART
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : enable
 #extension GL_KHR_shader_subgroup_vote : require
@@ -25,10 +27,13 @@
 #include "contract/pass.glsl"
 
 #include "step/model.glsl"
-layout(constant_id = 18) const uint HELD = 8;  // items of a lane of a stage under way
+layout(constant_id = 18) const uint HELD = 8;    // items of a lane of a stage under way
 layout(constant_id = 26) const uint BIASES = 0;  // 1: q, k and v have some
 layout(set = 0, binding = 2) volatile readonly buffer VectorsHere { float v[]; } vectors_here;
 layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; } vectors_here4;
+
+// Loads are then ordered for the way through the slots, else for those who wait for its end (README.md, "The order of loads").
+const bool kMostHaveSlots = 2 * H * PARTS > GROUPS;
 
 #include "step/exchange.glsl"
 #include "step/items.glsl"
@@ -100,7 +105,8 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
     }                                             \
     slots(LAYER, base, h, key, value);            \
     if (PARTS == 1) advance_state(h);             \
-  }
+  }                                               \
+  barrier();  // what is asked for next would be ahead of the outputs
 
 const uint kBiased = (G + 1) * H * K + H * V;  // rows of q, k and v
 /// The bias of this thread's row from `n` on, if it has one.
@@ -152,6 +158,7 @@ void main() {
   poll_limit = a.poll_limit;
   token_place = pass.word[a.pass.items + 2];
   token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  if (kApart != 0) token_turn = uintBitsToFloat(pass4.word[a.pass.rotations / 4 + THREAD % (K / 2)]);
   barrier();
   const uint layers = a.phases / 4;
   float residual = 0.0;  // x of the row of D that this thread has

@@ -205,12 +205,13 @@ TEST_F(VulkanDecodeStep, EightValueColumnsOfAQueryHeadMatchTheReference) {
     std::int32_t sinks, window, memory;
   };
   struct Heads {
-    std::int32_t heads, columns, width;  // of a head the value columns
+    std::int32_t heads, kv_heads, columns, width;  // of a head the value columns
   };
   const auto model_of_slots = [](const Slots& n, const Heads& h) {
     ModelConfig c = even_config(h.width);
     set(c, &LayerSpec::qkv_bias, true);
     set(c, &LayerSpec::num_heads, h.heads);
+    set(c, &LayerSpec::num_kv_heads, h.kv_heads);
     set(c, &LayerSpec::head_v_dim, h.columns);
     set(c, &SlotSpec::num_sink_slots, n.sinks);
     set(c, &SlotSpec::num_window_slots, n.window);
@@ -226,17 +227,16 @@ TEST_F(VulkanDecodeStep, EightValueColumnsOfAQueryHeadMatchTheReference) {
   };
   // More slots than are read at once; an odd number; rings that wrap around.
   const Slots many{4, 252, 128}, odd{4, 61, 64}, few{2, 3, 32};
-  const Heads whole{8, 8, 64};  // in one workgroup
+  const Heads whole{8, 2, 8, 64}, alone{8, 8, 8, 64};  // in one workgroup
   expect(model_of_slots(many, whole), {.step_groups = 1});
-  expect(model_of_slots(few, whole), {.step_groups = 1});
+  expect(model_of_slots(few, alone), {.step_groups = 1});
   if (software) return;
-  expect(model_of_slots(odd, whole), {.step_groups = 1});
-  // All workgroups have eight columns; half of them have.
-  const Heads shared{4, 64, 64};
-  expect(model_of_slots(many, shared), {.step_groups = 32});
-  for (const Slots& n : {many, odd, few}) expect(model_of_slots(n, shared), {.step_groups = 64});
+  // All workgroups have eight columns, or half of them.
+  const Heads shared{4, 2, 64, 64};
+  for (const Slots& n : {many, odd, few}) expect(model_of_slots(n, shared), {.step_groups = 32});
+  for (const Slots& n : {many, odd}) expect(model_of_slots(n, shared), {.step_groups = 64});
   // Seven queries of a kv head, 112 of 128 workgroups.
-  const RandomModel seven = model_of_slots(many, {14, 64, 128});
+  const RandomModel seven = model_of_slots(many, {14, 2, 64, 128});
   if (const std::string why = refused(seven, {.integer_dot = false}, "even"); !why.empty())
     GTEST_SKIP() << "only seven queries of a kv head: " << why;
   expect(seven, {});

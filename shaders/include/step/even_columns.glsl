@@ -40,8 +40,8 @@ AHEAD_OF(0)
 AHEAD_OF(1)
 AHEAD_OF(2)
 AHEAD_OF(3)
-// Items of gate and up that are loaded together with the output projection's.
-const uint kBeside1 = HELD - kAhead1;
+// Items of gate and up that are loaded together with the output projection's, by workgroups that wait for others' slots.
+const uint kBeside1 = kMostHaveSlots ? 0 : HELD - kAhead1;
 const uint kEarly = kAhead2 < kBeside1 ? kAhead2 : kBeside1;
 
 // Volatile, so that loads stay where they are: between looks at the exchange. By address: those at constant distances need
