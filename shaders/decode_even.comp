@@ -3,14 +3,18 @@
 // decode_step for a model whose rows divide evenly over the workgroups: the same exchange and slots, other products.
 //
 // A product is split by columns: a subgroup has a slice of them, of all rows of its workgroup or, with others, of tiles in
-// turns. It takes those columns by itself; a lane then has its columns in registers and an item of each row.
+// turns. It takes those columns by itself; a lane then has its columns in registers and an item of each row. The last
+// slice may lack columns.
 // One barrier per stage, behind which one thread per row adds the slices' sums.
 // A layer is straight code with registers of their own for each stage: what comes next is loaded behind a stage's
-// products, and of the output, gate and up together behind the slots. Nothing is under way where the loop over layers
-// begins again, for registers that are would be copied there, and a copy waits for the load.
+// products, that of the output behind the slots; together with gate and up's where few workgroups have slots. Nothing is
+// under way where the loop over layers begins again, for registers that are would be copied there, and a copy waits for
+// the load.
 // Grid: (GROUPS). Bound: latency of five exchanges per layer; bytes of W for a large model.
 #define RUNNEL_OWN_WORKGROUP
 #define RUNNEL_ADDRESSES
+#define RUNNEL_BIASES
+#define RUNNEL_TAKES_APART
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_memory_scope_semantics : enable
 #extension GL_KHR_shader_subgroup_vote : require
@@ -23,8 +27,13 @@
 #include "contract/pass.glsl"
 
 #include "step/model.glsl"
-layout(constant_id = 18) const uint HELD = 8;  // items of a lane of a stage under way
+layout(constant_id = 18) const uint HELD = 8;    // items of a lane of a stage under way
+layout(constant_id = 26) const uint BIASES = 0;  // 1: q, k and v have some
+layout(set = 0, binding = 2) volatile readonly buffer VectorsHere { float v[]; } vectors_here;
 layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; } vectors_here4;
+
+// Loads are then ordered for the way through the slots, else for those who wait for its end (README.md, "The order of loads").
+const bool kMostHaveSlots = 2 * H * PARTS > GROUPS;
 
 #include "step/exchange.glsl"
 #include "step/items.glsl"
@@ -43,7 +52,9 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
   {                                                                                                                    \
     const uint way = warp / kSlices##S, slice = warp - way * kSlices##S, entry = kStepMatrices + S * kStepMatrixWords; \
     const uint first = in_table(LAYER, entry) + me * (kRows##S * kRowItems##S);                                        \
-    const uint row = way * kSide##S + lane / kTeam##S, column = slice * kAcross##S + lane % kTeam##S;                  \
+    const uint row = way * kSide##S + lane / kTeam##S;                                                                 \
+    uint column = slice * kAcross##S + lane % kTeam##S;                                                                \
+    if (kMissing##S > 0) column = min(column, kRowItems##S - 1);                                                       \
     const uint last = min((kTurns##S - 1) * (kSide##S * kWays##S) + row, kRows##S - 1);                                \
     bool real = EXISTS;                                                                                                \
     if (kSlices##S * kWays##S < kWarps) real = EXISTS && warp < kSlices##S * kWays##S;                                 \
@@ -65,10 +76,11 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
 // Values of stage 0, with the gates where they are a matrix of their own.
 #define FIND_GATES(LAYER, EXISTS) \
   if (GATES != 0) gates_at = find_gates(LAYER, EXISTS);
-#define ASK_FIRST                               \
+#define ASK_FIRST(LAYER)                        \
   {                                             \
     ASK_FROM(0, 0, kAhead0)                     \
     if (GATES != 0) ask_gates(gates_at, gates); \
+    if (BIASES != 0) bias = ask_bias(LAYER, 0); \
   }
 #define SUM_GATES \
   if (GATES != 0) sum_gates(gates, v, way, slice);
@@ -93,9 +105,18 @@ layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; }
     }                                             \
     slots(LAYER, base, h, key, value);            \
     if (PARTS == 1) advance_state(h);             \
-  }
+  }                                               \
+  barrier();  // what is asked for next would be ahead of the outputs
 
-void publish_projected(uint base) {
+const uint kBiased = (G + 1) * H * K + H * V;  // rows of q, k and v
+/// The bias of this thread's row from `n` on, if it has one.
+float ask_bias(uint layer, uint n) {
+  const uint row = gl_WorkGroupID.x * kRows0 + min(n + THREAD, kRows0 - 1);
+  return vectors_here.v[in_table(layer, kStepBiases) + min(row, kBiased - 1)];
+}
+
+/// `bias`: of this thread's first row.
+void publish_projected(uint base, uint layer, float bias) {
   for (uint n = 0; n < kRows0 + kGateRows; n += THREADS) {
     const uint row = n + THREAD;
     uint at = row, to = gl_WorkGroupID.x * kRows0 + row;
@@ -105,9 +126,10 @@ void publish_projected(uint base) {
     }
     if (row < kRows0 + kGateRows) {
       float f = sum_even(kSlices0, kRoom0, at) * inversesqrt(all_even_squares(kSlices0, 1, 0) / float(D) + a.eps);
+      if (BIASES != 0 && to < kBiased) f += n == 0 ? bias : ask_bias(layer, n);
       if (to < (G + 1) * H * K) {
         f = activate(KEY_ACTIVATION, f);
-      } else if (to < (G + 1) * H * K + H * V) {
+      } else if (to < kBiased) {
         f = activate(VALUE_ACTIVATION, f);
       }
       publish(base + kAtProjected + to, f);
@@ -136,6 +158,7 @@ void main() {
   poll_limit = a.poll_limit;
   token_place = pass.word[a.pass.items + 2];
   token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  if (kApart != 0) token_turn = uintBitsToFloat(pass4.word[a.pass.rotations / 4 + THREAD % (K / 2)]);
   barrier();
   const uint layers = a.phases / 4;
   float residual = 0.0;  // x of the row of D that this thread has
@@ -152,12 +175,13 @@ void main() {
     Item items0[kItems0];
     GatesAt gates_at;
     uvec2 gates[8];
+    float bias = 0.0;
     vec4 key[16];
     float value[8];
     const uint weights_at = in_table(0, kStepAttnNorm);
     FIND_ITEMS(0, 0, true)
     FIND_GATES(0, true)
-    ASK_FIRST
+    ASK_FIRST(0)
 #define FROM_STREAM
 #define WITH_COLUMNS SUM_GATES
 #define ASK_NEXT ASK_SLOTS(0)
@@ -165,7 +189,7 @@ void main() {
 #undef ASK_NEXT
 #undef WITH_COLUMNS
 #undef FROM_STREAM
-    publish_projected(base);
+    publish_projected(base, 0, bias);
     DO_SLOTS(0)
   }
 
@@ -174,6 +198,7 @@ void main() {
     Item items0[kItems0], items1[kItems1], items2[kItems2], items3[kItems3];
     GatesAt gates_at;
     uvec2 gates[8];
+    float bias = 0.0;
     vec4 key[16];
     float value[8];
     uint weights_at = in_table(layer, kStepGNorm), from4 = (base + kAtOut) / 4;
@@ -238,7 +263,7 @@ void main() {
 #define HAS_SQUARES false
 #define ROW_PARTS odd_parts
 #define SQUARES odd_squares
-#define ASK_NEXT ASK_FIRST
+#define ASK_NEXT ASK_FIRST(next)
 #include "step/even_stage.glsl"
 #undef ASK_NEXT
     if (THREAD < kRows3) {
@@ -268,7 +293,7 @@ void main() {
 #undef WITH_COLUMNS
 #undef ASK_NEXT
     base += kLayerPlaces;
-    publish_projected(base);
+    publish_projected(base, next, bias);
     DO_SLOTS(next)
   }
   if (poll_limit < 0) act.v[a.timed_out_at] = 1;

@@ -46,7 +46,12 @@ uint first_row(uint rows, uint group) { return rows * group / GROUPS; }
 
 void share_out() {
   if (THREAD < 4) {
-    const uint unit = THREAD == 2 ? 2 : 1, units = in_table(0, kStepMatrices + THREAD * kStepMatrixWords + 1) / unit;
+#ifdef RUNNEL_BIASES
+    const uint matrix = THREAD == 3 ? 1 : THREAD;  // where kStepBiases is
+#else
+    const uint matrix = THREAD;
+#endif
+    const uint unit = THREAD == 2 ? 2 : 1, units = in_table(0, kStepMatrices + matrix * kStepMatrixWords + 1) / unit;
     const uint begin = first_row(units, gl_WorkGroupID.x);
     own_rows[THREAD] = uvec2(begin, first_row(units, gl_WorkGroupID.x + 1) - begin) * unit;
   }

@@ -150,6 +150,12 @@ const std::vector<StepRowModel>& step_row_models() {
              with_heads(256, 256, 4, 2),
              {.linear = BlockType::q4_k, .small = BlockType::q4_k, .read_biases = true}, 103);
        }},
+      {"even, biases",
+       [] {
+         ModelConfig c = with_heads(256, 256, 4, 2);
+         set(c, &LayerSpec::qkv_bias, true);
+         return make_random_model(c, {.linear = BlockType::q4_0, .small = BlockType::f16}, 119);
+       }},
       {"five bits",
        [] {
          return make_random_model(

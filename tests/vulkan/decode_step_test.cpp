@@ -67,6 +67,18 @@ class VulkanDecodeStep : public VulkanTest {
     EXPECT_EQ(steps, 5U) << "passes of one token";
   }
 
+  /// Why `row` does not take a model on such a device, or "".
+  std::string refused(const RandomModel& model, const vulkan::FeatureMask& features,
+                      const char* row) {
+    const auto device = backend(features);
+    const auto loaded = device->load({.config = model.config,
+                                      .weights = *model.weights,
+                                      .keep_alive = model.storage,
+                                      .pass = forward_of(model.config, *model.weights),
+                                      .step_program = row});
+    return loaded ? "" : loaded.error().message;
+  }
+
   static std::string shader_of(const std::string& row) {
     return row == "narrow" || row == "shift" ? row + "_step." : "decode_" + row + ".";
   }
@@ -157,6 +169,77 @@ TEST_F(VulkanDecodeStep, WideInputsOfWhichSomeSubgroupsHaveNoneMatchTheReference
     expect_parity(make_random_model(c, {.linear = type, .small = type}, 66),
                   {.tuning = {.step_groups = 1, .step_threads = 128}}, "even", kEvenTolerance);
   }
+}
+
+TEST_F(VulkanDecodeStep, EvenRowsWithBiasesAndASliceThatIsNotWholeMatchTheReference) {
+  const auto expect = [&](std::int32_t width, BlockType type, BlockType gates,
+                          std::uint32_t groups) {
+    SCOPED_TRACE(std::string(quant::format_of(type).name) + ", width " + std::to_string(width) +
+                 ", workgroups " + std::to_string(groups));
+    ModelConfig c = even_config(width);
+    set(c, &LayerSpec::qkv_bias, true);
+    set(c, &LayerSpec::intermediate_size, 1088);  // of slices of 128 or 512
+    set(c, &MixerSpec::num_memory_slots, 16);
+    const RandomParts parts{.linear = type, .small = gates, .gate_bias = true, .read_biases = true};
+    expect_parity(make_random_model(c, parts, 81),
+                  {.integer_dot = quant::is_block_type(type),
+                   .tuning = {.step_groups = groups, .step_threads = 128}},
+                  "even", kEvenTolerance);
+  };
+  // Subgroups of 8 lanes have slices of 32 or 128 columns here, of 32 lanes 128 or 512.
+  expect(64, BlockType::q4_0, BlockType::f16, 1);
+  expect(64, BlockType::q5_0, BlockType::q5_0, 1);  // f beside q, k and v; upper bits
+  if (vulkan::find_devices().front().software) return;
+  // Of 32 lanes there are four: of no more rows than registers hold items of.
+  for (const std::uint32_t groups : {2, 16}) {
+    expect(64, BlockType::q4_0, BlockType::f16, groups);
+    expect(64, BlockType::q8_0, BlockType::bf16, groups);
+  }
+  expect(192, BlockType::q4_0, BlockType::f16, 16);
+  expect(192, BlockType::q8_0, BlockType::bf16, 16);
+}
+
+TEST_F(VulkanDecodeStep, EightValueColumnsOfAQueryHeadMatchTheReference) {
+  const bool software = vulkan::find_devices().front().software;
+  struct Slots {
+    std::int32_t sinks, window, memory;
+  };
+  struct Heads {
+    std::int32_t heads, kv_heads, columns, width;  // of a head the value columns
+  };
+  const auto model_of_slots = [](const Slots& n, const Heads& h) {
+    ModelConfig c = even_config(h.width);
+    set(c, &LayerSpec::qkv_bias, true);
+    set(c, &LayerSpec::num_heads, h.heads);
+    set(c, &LayerSpec::num_kv_heads, h.kv_heads);
+    set(c, &LayerSpec::head_v_dim, h.columns);
+    set(c, &SlotSpec::num_sink_slots, n.sinks);
+    set(c, &SlotSpec::num_window_slots, n.window);
+    set(c, &SlotSpec::sink_distance, n.sinks + n.window);
+    set(c, &MixerSpec::num_memory_slots, n.memory);
+    return make_random_model(
+        c,
+        {.linear = BlockType::f16, .small = BlockType::f16, .gate_bias = true, .read_biases = true},
+        82);
+  };
+  const auto expect = [&](const RandomModel& model, const vulkan::Tuning& tuning) {
+    expect_parity(model, {.integer_dot = false, .tuning = tuning}, "even");
+  };
+  // More slots than are read at once; an odd number; rings that wrap around.
+  const Slots many{4, 252, 128}, odd{4, 61, 64}, few{2, 3, 32};
+  const Heads whole{8, 2, 8, 64}, alone{8, 8, 8, 64};  // in one workgroup
+  expect(model_of_slots(many, whole), {.step_groups = 1});
+  expect(model_of_slots(few, alone), {.step_groups = 1});
+  if (software) return;
+  // All workgroups have eight columns, or half of them.
+  const Heads shared{4, 2, 64, 64};
+  for (const Slots& n : {many, odd, few}) expect(model_of_slots(n, shared), {.step_groups = 32});
+  for (const Slots& n : {many, odd}) expect(model_of_slots(n, shared), {.step_groups = 64});
+  // Seven queries of a kv head, 112 of 128 workgroups.
+  const RandomModel seven = model_of_slots(many, {14, 2, 64, 128});
+  if (const std::string why = refused(seven, {.integer_dot = false}, "even"); !why.empty())
+    GTEST_SKIP() << "only seven queries of a kv head: " << why;
+  expect(seven, {});
 }
 
 TEST_F(VulkanDecodeStep, PositionalSlotsAndGroupedQueriesMatchTheReference) {
@@ -369,6 +452,14 @@ TEST_F(VulkanDecodeStep, BiasesAndSevenQueriesOfAKvHeadMatchTheReference) {
     if (vulkan::find_devices().front().software) break;
     for (const bool rounded : {false, true}) expect_parity(model, 0, rounded);
   }
+  // The biases' place in the table is not that of the upper bits.
+  expect_parity(make_random_model(c, {.linear = BlockType::q5_0, .small = BlockType::f16}, 80), 1,
+                true);
+  c.hidden_size = 256;
+  set(c, &LayerSpec::intermediate_size, 256);
+  set(c, &LayerSpec::num_heads, 4);
+  expect_parity(make_random_model(c, {.linear = BlockType::q5_k, .small = BlockType::f16}, 83), 1,
+                true);
 }
 
 TEST_F(VulkanDecodeStep, ProgramsAreAskedForByName) {

@@ -220,11 +220,9 @@ TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
   EXPECT_EQ(
       chosen(model_1380m(BlockType::f32), d),
       ops_because("weights of f32, expected q4_0, q4_1, q5_0, q8_0, q4_k, q5_k, q6_k or 16 bits"));
-  EXPECT_EQ(chosen(model_500m(), d),
-            "step; narrow: biases on q, k and v; even: biases on q, k and v");
+  EXPECT_EQ(chosen(model_500m(), d), "even; narrow: biases on q, k and v");
   EXPECT_EQ(chosen(without_biases(model_500m()), d),
-            "step; narrow: 128 memory slots, expected at most 64; even: 4864 columns, which 16 "
-            "subgroups cannot share evenly");
+            "even; narrow: 128 memory slots, expected at most 64");
 }
 
 TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
@@ -239,6 +237,44 @@ TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
   EXPECT_EQ(StepShape::even(wide.recorded(), d).groups, 128U);
   EXPECT_EQ(StepShape::of(wide.recorded(), d).teams, 5U << 24 | 3U << 16 | 4U << 8 | 3U)
       << "lanes: 8, 16, 8, 32";
+}
+
+TEST(StepPrograms, SlicesOfColumnsMayLackSomeAtTheEnd) {
+  const StepDevice d = data_centre_gpu();
+  Shape m = model_500m();
+  const StepShape shape = StepShape::even(m.recorded(), d);
+  EXPECT_EQ(shape.why_not, "");
+  EXPECT_EQ(shape.groups, 128U);
+  EXPECT_TRUE(shape.biases);
+  // Two items of a row in a lane: all of them or none.
+  m.linear = m.gates = m.table = BlockType::bf16;
+  EXPECT_EQ(StepShape::even(m.recorded(), d).why_not,
+            "4864 columns, which 16 subgroups cannot share evenly");
+}
+
+TEST(StepPrograms, QueryHeadsHaveAsManyWorkgroupsAsThereAre) {
+  Shape grouped = model_500m(), alone = model_1380m(BlockType::q4_0);
+  const auto expect = [](const StepShape& s, std::uint32_t parts, std::uint32_t queries,
+                         std::uint32_t columns) {
+    EXPECT_EQ(s.parts, parts);
+    EXPECT_EQ(s.queries, queries);
+    EXPECT_EQ(s.columns, columns);
+  };
+  StepDevice d = data_centre_gpu();
+  const StepModel m = grouped.recorded();
+  expect(StepShape::even(m, d), 56, 1, 8);
+  expect(StepShape::of(m, d), 28, 1, 16);
+  d.tuned_parts = 4;
+  expect(StepShape::even(m, d), 28, 1, 16);
+  d.tuned_parts = 0;
+  // One query of a kv head: as in `step`.
+  expect(StepShape::even(alone.recorded(), d), 8, 1, 64);
+  expect(StepShape::of(alone.recorded(), d), 8, 1, 64);
+  // Fewer workgroups: two of a query head; fewer than query heads: all queries in one.
+  d.resident_groups = 32;
+  expect(StepShape::even(m, d), 14, 1, 32);
+  d.resident_groups = 8;
+  expect(StepShape::even(m, d), 4, 7, 16);
 }
 
 TEST(StepPrograms, ShiftedProjectionsTakeTheirOwn) {
@@ -348,8 +384,7 @@ TEST(StepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
   EXPECT_EQ(chosen(default_model(), integrated_gpu(16, 16)),
             "even; narrow: 16 workgroups, expected at least 18");
   EXPECT_EQ(chosen(default_model(), integrated_gpu(32, 16)),
-            "step; narrow: 16 workgroups, expected at least 18; even: 576 columns, which 16 "
-            "subgroups cannot share evenly");
+            "even; narrow: 16 workgroups, expected at least 18");
   EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), integrated_gpu(32, 16)),
             ops_because("weights of 737624320 bytes, expected one binding of at most 134217728"));
 }
@@ -393,6 +428,7 @@ TEST(StepPrograms, OtherFormsSayWhatTheyAre) {
 TEST(StepPrograms, RowsCanBeAskedForByName) {
   const StepDevice d = data_centre_gpu();
   Shape m = default_model(), other = model_500m();
+  for (LayerSpec& l : other.config.layers) l.intermediate_size = 8960;
   for (const char* name : {"narrow", "step", "ops"}) {
     const auto choice = choose_step(m.recorded(), d, "test", name);
     ASSERT_TRUE(choice) << choice.error().message;
@@ -408,7 +444,8 @@ TEST(StepPrograms, RowsCanBeAskedForByName) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
   EXPECT_EQ(refused.error().message,
-            "test: step program \"even\" does not take the model: biases on q, k and v");
+            "test: step program \"even\" does not take the model: 8960 columns, which 16 subgroups "
+            "cannot share evenly");
 }
 
 }  // namespace

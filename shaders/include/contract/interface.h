@@ -321,7 +321,7 @@ RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns
 RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
 #if defined(__cplusplus) || defined(RUNNEL_BIASES)
 RUNNEL_CONST kStepBiases =
-    11;  // of q, k and v, in the place of the projections' upper bits, which then have none
+    21;  // of q, k and v, in the place of the rows of down, which are those of the output
 #endif
 RUNNEL_CONST kStepLayerWords = 24;
 // The entry behind the last layer's, where narrow_step makes the logits, too:

@@ -3,19 +3,24 @@
 
 /// For a stage with COLUMNS inputs and ROWS rows of a workgroup: vectors of 4 columns that a lane takes; columns of a
 /// subgroup (a slice) and slices; subgroups with the same slice (ways), which take tiles by turns; lanes side by side
-/// that share a row; items of a row in a lane; rows of a tile; tiles of a subgroup; and its items.
-#define SHAPE_OF(S, COLUMNS, ROWS)                                                                                      \
-  const uint kColumns##S = COLUMNS, kRows##S = ROWS;                                                                    \
-  const uint kVectors##S = kColumns##S <= 4 * kLanes * kWarps ? 1 : kColumns##S <= 8 * kLanes * kWarps ? 2 : 4;         \
-  const uint kSlice##S = 4 * kVectors##S * kLanes, kSlices##S = kColumns##S / kSlice##S, kWays##S = kWarps / kSlices##S; \
-  const uint kAcross##S = kSlice##S / kItemColumns, kTeam##S = kAcross##S < kLanes ? kAcross##S : kLanes;               \
-  const uint kFolds##S = kAcross##S / kTeam##S, kSide##S = kLanes / kTeam##S;                                           \
-  const uint kTurns##S = (kRows##S + kSide##S * kWays##S - 1) / (kSide##S * kWays##S);                                  \
+/// that share a row; items of a row in a lane; rows of a tile; tiles of a subgroup; and its items. The last slice may lack
+/// columns at its end, whole blocks of 32: it then has zeros for them.
+#define SHAPE_OF(S, COLUMNS, ROWS, MOST_WAYS)                                                                                  \
+  const uint kColumns##S = COLUMNS, kRows##S = ROWS;                                                                           \
+  const uint kVectors##S = kColumns##S <= 4 * kLanes * kWarps ? 1 : kColumns##S <= 8 * kLanes * kWarps ? 2 : 4;                \
+  const uint kSlice##S = 4 * kVectors##S * kLanes, kSlices##S = (kColumns##S + kSlice##S - 1) / kSlice##S;                     \
+  const uint kMissing##S = kSlices##S * kSlice##S - kColumns##S;                                                               \
+  const uint kAcross##S = kSlice##S / kItemColumns, kTeam##S = kAcross##S < kLanes ? kAcross##S : kLanes;                      \
+  const uint kFolds##S = kAcross##S / kTeam##S, kSide##S = kLanes / kTeam##S;                                                  \
+  const uint kFree##S = kWarps / kSlices##S, kUseful##S = MOST_WAYS, kWays##S = kFree##S < kUseful##S ? kFree##S : kUseful##S; \
+  const uint kTurns##S = (kRows##S + kSide##S * kWays##S - 1) / (kSide##S * kWays##S);                                         \
   const uint kItems##S = kTurns##S * kFolds##S, kRowItems##S = kColumns##S / kItemColumns;
-SHAPE_OF(0, D, (kProjected - GATES * H * MEMORY) / GROUPS)
-SHAPE_OF(1, kOut, D / GROUPS)
-SHAPE_OF(2, D, 2 * INNER / GROUPS)
-SHAPE_OF(3, INNER, D / GROUPS)
+// Subgroups behind the last row's would only ask for the input; the gates have use for all.
+#define WAYS_OF(S) ((kRows##S + kSide##S - 1) / kSide##S)
+SHAPE_OF(0, D, (kProjected - GATES * H * MEMORY) / GROUPS, kWarps)
+SHAPE_OF(1, kOut, D / GROUPS, WAYS_OF(1))
+SHAPE_OF(2, D, 2 * INNER / GROUPS, WAYS_OF(2))
+SHAPE_OF(3, INNER, D / GROUPS, WAYS_OF(3))
 // For f where it is a matrix of its own (even_gates.glsl), beside stage 0: rows of a workgroup, of a subgroup, sums of
 // a lane before they are added up, and rows that there is room for.
 const uint kGateRows = GATES * H * MEMORY / GROUPS, kGateTurns = (kGateRows + kWays0 - 1) / kWays0;
@@ -35,8 +40,8 @@ AHEAD_OF(0)
 AHEAD_OF(1)
 AHEAD_OF(2)
 AHEAD_OF(3)
-// Items of gate and up that are loaded together with the output projection's.
-const uint kBeside1 = HELD - kAhead1;
+// Items of gate and up that are loaded together with the output projection's, by workgroups that wait for others' slots.
+const uint kBeside1 = kMostHaveSlots ? 0 : HELD - kAhead1;
 const uint kEarly = kAhead2 < kBeside1 ? kAhead2 : kBeside1;
 
 // Volatile, so that loads stay where they are: between looks at the exchange. By address: those at constant distances need
@@ -142,6 +147,13 @@ uint vector_of(uint j, uint count) {
 #endif
 }
 
+/// The same in the input, of which the slice's vectors begin at `at4`. For a vector that is missing the last one stands in, as
+/// its last item does among the weights: values that are there, if not to be used.
+uint vector_at(uint at4, uint j, uint count, uint columns, uint missing) {
+  const uint at = at4 + vector_of(j, count);
+  return missing > 0 ? min(at, columns / 4 - 1) : at;
+}
+
 #ifdef RUNNEL_DOT
 float block_peak(vec4 v) {
   float peak = max(max(abs(v.x), abs(v.y)), max(abs(v.z), abs(v.w)));
@@ -150,7 +162,7 @@ float block_peak(vec4 v) {
   return max(peak, subgroupShuffleXor(peak, 4));
 }
 // Slices of more than a vector a lane, rounded.
-#define ROUNDED_OF(S) (kVectors##S > 1 ? kColumns##S / 32 : 0)
+#define ROUNDED_OF(S) (kVectors##S > 1 ? kSlices##S * (kSlice##S / 32) : 0)
 const uint kRounded01 = ROUNDED_OF(0) > ROUNDED_OF(1) ? ROUNDED_OF(0) : ROUNDED_OF(1);
 const uint kRounded23 = ROUNDED_OF(2) > ROUNDED_OF(3) ? ROUNDED_OF(2) : ROUNDED_OF(3);
 const uint kRounded = kRounded01 > kRounded23 ? kRounded01 : kRounded23;  // blocks

@@ -16,7 +16,8 @@ GatesAt find_gates(uint layer, bool exists) {
   GatesAt found;
   const uint way = WARP / kSlices0, slice = WARP - way * kSlices0;
   const uint first = 2 * in_table(layer, kStepGates) + gl_WorkGroupID.x * (kGateRows * (D / 4));
-  const uint column = slice * (kSlice0 / 4) + vector_of(0, kVectors0), last = min((kGateTurns - 1) * kWays0 + way, kGateRows - 1);
+  const uint column = vector_at(slice * (kSlice0 / 4), 0, kVectors0, D, kMissing0);
+  const uint last = min((kGateTurns - 1) * kWays0 + way, kGateRows - 1);
   bool real = exists;
   if (kSlices0 * kWays0 < kWarps) real = exists && way < kWays0;
   found.at = Words2(weights_plus(8 * (real ? first + way * (D / 4) + column : first)));

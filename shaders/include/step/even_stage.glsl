@@ -16,16 +16,17 @@
   vec4 v[4];
   if (works) {
     const uint at4 = slice * (OF(kSlice) / 4);
+#define EVEN_VECTOR(J) vector_at(at4, J, OF(kVectors), OF(kColumns), OF(kMissing))
     vec4 weight[4];
     [[unroll]] for (uint j = 0; j < 4; ++j) weight[j] = vec4(1.0);
     if (HAS_WEIGHT) {
       [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (j < OF(kVectors)) weight[j] = vectors_here4.v[weights_at / 4 + at4 + vector_of(j, OF(kVectors))];
+        if (j < OF(kVectors)) weight[j] = vectors_here4.v[weights_at / 4 + EVEN_VECTOR(j)];
       }
     }
 #ifdef FROM_STREAM
     [[unroll]] for (uint j = 0; j < 4; ++j) {
-      if (j < OF(kVectors)) v[j] = stream4.v[at4 + vector_of(j, OF(kVectors))];
+      if (j < OF(kVectors)) v[j] = stream4.v[EVEN_VECTOR(j)];
     }
 #else
     // Of several vectors, those that are missing are looked at again.
@@ -36,9 +37,9 @@
       [[unroll]] for (uint j = 0; j < 4; ++j) {
         if (j < OF(kVectors)) {
           if (OF(kVectors) == 1) {
-            seen[j] = act4.v[from4 + at4 + vector_of(j, OF(kVectors))];
+            seen[j] = act4.v[from4 + EVEN_VECTOR(j)];
           } else if (((((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag))) & 1) != 0) {
-            seen[j] = act4.v[from4 + at4 + vector_of(j, OF(kVectors))];
+            seen[j] = act4.v[from4 + EVEN_VECTOR(j)];
           }
         }
       }
@@ -50,6 +51,12 @@
     }
     [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = j < OF(kVectors) ? uintBitsToFloat(seen[j] & ~kTag) : vec4(0.0);
 #endif
+    if (OF(kMissing) > 0) {
+      [[unroll]] for (uint j = 0; j < 4; ++j) {
+        if (at4 + vector_of(j, OF(kVectors)) >= OF(kColumns) / 4) v[j] = vec4(0.0);
+      }
+    }
+#undef EVEN_VECTOR
     if (HAS_SQUARES) {
       precise float squares = 0.0;
       [[unroll]] for (uint j = 0; j < 4; ++j) {

@@ -48,6 +48,13 @@ Head head_of(uint layer, uint task) {
   return h;
 }
 
+void take_gate(uint m, float f) {
+  float log_alpha = log_sigmoid(f) / a.gate_normalizer;
+  if (a.gate_log_min < 0.0) log_alpha = max(log_alpha, a.gate_log_min);
+  alpha[m] = exact_exp(log_alpha);
+  gate[m] = -exact_expm1(log_alpha);
+}
+
 /// Queries, the key, gates and values of a head, when they are there.
 void take_projections(const Head h, uint base, uint f_bias) {
   const uint q0 = base + kAtProjected + (h.head * G + h.query) * K, k0 = base + kAtProjected + G * H * K + h.head * K;
@@ -99,15 +106,16 @@ void take_projections(const Head h, uint base, uint f_bias) {
     float f = i < MEMORY && f_bias != kNone ? vectors.v[f_bias + h.head * MEMORY + i] : 0.0;
     const float v = wait_on(mine, look(mine, at), at);
     if (i < MEMORY) {
-      float log_alpha = log_sigmoid(f + v) / a.gate_normalizer;
-      if (a.gate_log_min < 0.0) log_alpha = max(log_alpha, a.gate_log_min);
-      alpha[i] = exact_exp(log_alpha);
-      gate[i] = -exact_expm1(log_alpha);
+      take_gate(i, f + v);
     } else if (mine) {
       values[i - MEMORY] = v;
     }
   }
 }
+
+#ifdef RUNNEL_TAKES_APART
+#include "step/take_apart.glsl"
+#endif
 
 /// The value of a slot after the token, at word `at` + slot V of the state before it (or after it, if it is not shared).
 float advanced_value(uint at, uint slot, uint column) {
@@ -166,7 +174,15 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
   LOAD_BIASES(min(warp, QUERIES - 1))
   const uint written = token_slots.x, used_sinks = token_slots.y, used_window = token_slots.z;
   if (IN_TURNS != 0) barrier();
+#ifdef RUNNEL_TAKES_APART
+  if (kApart != 0) {
+    take_apart(h, base, in_table(layer, kStepFBias));
+  } else {
+    take_projections(h, base, in_table(layer, kStepFBias));
+  }
+#else
   take_projections(h, base, in_table(layer, kStepFBias));
+#endif
   barrier();
 
   [[dont_unroll]] for (;;) {

@@ -143,7 +143,7 @@ Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeigh
                            const StepShape& s, const char* stem) {
   RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
   const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  step.shader = step_shader(stem, s.type, s.dot) + (s.biases ? ".biases" : "");
+  step.shader = step_shader(stem, s.type, s.dot);
   step.constants = list_of(constants_of(m, d, s));
   step.groups = s.groups;
   step.threads = s.threads;
@@ -155,13 +155,18 @@ Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeigh
 
 Result<StepDispatch> build_step(Device& device, const StepModel& m, const DeviceWeights& w) {
   const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  return build(device, m, w, StepShape::of(m, d), "decode_step.");
+  const StepShape s = StepShape::of(m, d);
+  RUNNEL_TRY(StepDispatch step, build(device, m, w, s, "decode_step."));
+  if (s.biases) step.shader += ".biases";
+  return step;
 }
 
 Result<StepDispatch> build_even(Device& device, const StepModel& m, const DeviceWeights& w) {
   const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  RUNNEL_TRY(StepDispatch step, build(device, m, w, StepShape::even(m, d), "decode_even."));
+  const StepShape s = StepShape::even(m, d);
+  RUNNEL_TRY(StepDispatch step, build(device, m, w, s, "decode_even."));
   step.constants.push_back(gate_type_constant(m));
+  step.constants.push_back(s.biases ? 1U : 0U);
   return step;
 }
 

@@ -107,20 +107,6 @@ void choose_teams(const StepModel& m, const StepDevice& d, StepShape& s) {
   s.teams = chosen.teams, s.held = chosen.held;
 }
 
-/// How many workgroups share the slots of a kv head, and in what.
-void choose_parts(const LayerSpec& l, const StepDevice& d, StepShape& s) {
-  s.parts = d.tuned_parts > 0
-                ? d.tuned_parts
-                : std::clamp(std::bit_floor(u(l.head_v_dim) / kFewestColumns), 1U, kMostParts);
-  while (s.parts > 1 && (u(l.head_v_dim) % s.parts != 0 || u(l.num_kv_heads) * s.parts > s.groups))
-    s.parts /= 2;
-  s.columns = u(l.head_v_dim) / s.parts;
-  // A workgroup a query, where there are enough.
-  s.queries = u(l.queries_per_kv_head());
-  if (s.parts > 1 && s.columns % 4 == 0 && u(l.num_heads) * s.parts <= s.groups)
-    s.parts *= s.queries, s.queries = 1;
-}
-
 }  // namespace
 
 StageTeams StageTeams::of(const StepDevice& d, BlockType type, std::uint32_t threads,
@@ -155,6 +141,22 @@ std::uint32_t gate_type_constant(const StepModel& model) {
 std::uint32_t step_threads(const StepDevice& d) {
   const std::uint32_t most = d.tuned_threads > 0 ? d.tuned_threads : kMostThreads;
   return std::bit_floor(std::min({most, d.group_threads, d.group_subgroups * d.subgroup}));
+}
+
+std::string choose_parts(const LayerSpec& l, const StepDevice& d, StepShape& s) {
+  s.parts = d.tuned_parts > 0
+                ? d.tuned_parts
+                : std::clamp(std::bit_floor(u(l.head_v_dim) / kFewestColumns), 1U, kMostParts);
+  while (s.parts > 1 && (u(l.head_v_dim) % s.parts != 0 || u(l.num_kv_heads) * s.parts > s.groups))
+    s.parts /= 2;
+  s.columns = u(l.head_v_dim) / s.parts;
+  // A workgroup a query, where there are enough.
+  s.queries = u(l.queries_per_kv_head());
+  if (s.parts > 1 && s.columns % 4 == 0 && u(l.num_heads) * s.parts <= s.groups)
+    s.parts *= s.queries, s.queries = 1;
+  if (!std::has_single_bit(s.columns) || s.columns > s.threads)
+    return "heads of " + std::to_string(l.head_v_dim) + ", expected a power of two";
+  return "";
 }
 
 std::uint64_t slot_bytes(const StepModel& m, const StepDevice& d, std::uint64_t columns,
@@ -201,11 +203,7 @@ StepShape StepShape::of(const StepModel& m, const StepDevice& d) {
   }
   s.threads = step_threads(d);
   s.groups = d.resident_groups;
-  choose_parts(l, d, s);
-  if (!std::has_single_bit(s.columns) || s.columns > s.threads) {
-    s.why_not = "heads of " + std::to_string(l.head_v_dim) + ", expected a power of two";
-    return s;
-  }
+  if (s.why_not = choose_parts(l, d, s); !s.why_not.empty()) return s;
   s.other = u(std::max(l.intermediate_size, l.o_channels()));
   const std::uint64_t bytes = shared_bytes(m, d, s);
   if (bytes > d.shared_bytes) {

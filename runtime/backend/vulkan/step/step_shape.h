@@ -19,7 +19,7 @@ struct StepShape {
   quant::BlockType type = quant::BlockType::f32;  // of a layer's matrices but f
   bool dot = false;                               // products of integers
   bool gates = false;                             // f is a matrix of its own
-  bool biases = false;                            // q, k and v have biases: decode_step alone
+  bool biases = false;                            // q, k and v have biases
   std::uint32_t threads = 0;                      // of a workgroup
   std::uint32_t groups = 0;                       // workgroups
   std::uint32_t parts = 0;                        // workgroups of a kv head's slots
@@ -113,6 +113,10 @@ std::uint32_t gate_type_constant(const StepModel& model);
 
 /// Threads of a workgroup of all programs.
 std::uint32_t step_threads(const StepDevice& device);
+
+/// Sets how many of `shape.groups` workgroups share the slots of a kv head, and in what: parts, queries, columns.
+/// @return why they cannot, or ""
+std::string choose_parts(const LayerSpec& layer, const StepDevice& device, StepShape& shape);
 
 /// Shared memory that the slots and the table of layers take, of a workgroup with `columns` of values and `queries`.
 std::uint64_t slot_bytes(const StepModel& model, const StepDevice& device, std::uint64_t columns,
