@@ -178,7 +178,7 @@ Value apply(Call& c, const char* kind, std::size_t i, const Value& value) {
   Arguments arguments = {{"", value}};
   for (std::size_t k = i + 1; k < c.arguments.size(); ++k) arguments.push_back(c.arguments[k]);
   Call applied{c.run, std::move(arguments)};
-  return builtin(kind + bytes_of(c.needed(i)))(applied);
+  return builtin(c.run.builtins, kind + bytes_of(c.needed(i)))(applied);
 }
 
 /// The items of a list; none of what is false.
@@ -251,7 +251,7 @@ Value number(Call& c, bool whole) {
 
 bool is_multiple(Call& c, const Value& of) {
   Call division{c.run, {{"", c[0]}, {"", of}}};
-  return !builtin("%")(division).truth();
+  return !c.run.builtins.at("%")(division).truth();
 }
 
 Value range(Call& c) {
@@ -287,6 +287,8 @@ Value strftime_now(Call& c) {
     return c.run.wrong("strftime_now: more than " + std::to_string(out.size()) + " bytes");
   return std::string(out.data());
 }
+
+}  // namespace
 
 Builtins make_builtins() {
   Builtins table;
@@ -394,15 +396,8 @@ Builtins make_builtins() {
   return table;
 }
 
-}  // namespace
-
-const Builtins& builtins() {
-  static const Builtins table = make_builtins();
-  return table;
-}
-
-Callable builtin(const std::string& name) {
-  if (const auto found = builtins().find(name); found != builtins().end()) return found->second;
+Callable builtin(const Builtins& table, const std::string& name) {
+  if (const auto found = table.find(name); found != table.end()) return found->second;
   return [name](Call& c) {
     const bool filter = name.starts_with('|');
     return c.run.wrong((filter ? "the filter " : "the test ") +

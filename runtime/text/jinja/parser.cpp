@@ -60,7 +60,8 @@ Dict loop_at(const std::vector<Value>& all, std::size_t i) {
 
 class Parser : public Scanner {
  public:
-  using Scanner::Scanner;
+  Parser(std::string_view source, const Builtins& builtins)
+      : Scanner(source), builtins_(builtins) {}
 
   /// Up to the end; or, if it is that of a construct, the rest of its tag and what follows up to {% word %} with one of
   /// `ends`. The first of them, which ends the construct, is taken with its tag; the word of another is left.
@@ -103,7 +104,7 @@ class Parser : public Scanner {
   }
   /// A call of what is built in.
   Node call(const std::string& name, const Nodes& arguments) {
-    return node([arguments, called = builtin(name)](Run& run) {
+    return node([arguments, called = builtin(builtins_, name)](Run& run) {
       Call made{run, {}};
       made.arguments.reserve(arguments.size());
       for (const Node& argument : arguments)
@@ -382,6 +383,7 @@ class Parser : public Scanner {
     return inverted ? call("not", {tested}) : tested;
   }
 
+  const Builtins& builtins_;
   int depth_ = 0;
   int loops_ = 0;  // fors around this statement
 };
@@ -394,15 +396,16 @@ Result<Template> Template::parse(std::string_view source) {
                 " bytes, at most ", kMostBytes, " are read");
   if (const std::size_t bad = first_invalid_utf8(source); bad != source.npos)
     return fail(ErrorCode::malformed, "chat template: byte ", bad, " is not UTF-8");
-  Parser parser(source);
+  auto builtins = std::make_shared<const Builtins>(make_builtins());
+  Parser parser(source, *builtins);
   Node body = parser.parse_body();
   if (parser.error()) return *parser.error();
-  return Template(std::move(body));
+  return Template(std::move(builtins), std::move(body));
 }
 
 Result<Text> Template::render(std::vector<std::pair<std::string, Value>> variables,
                               const std::tm& now, Limits limits) const {
-  Run run(limits, now);
+  Run run(*builtins_, limits, now);
   for (auto& [name, value] : variables) run.scope->variables[name] = std::move(value);
   body_(run);
   if (run.error()) return *run.error();

@@ -124,8 +124,8 @@ Value call(Call& c) {
 
 /// object.name(arguments)
 Value call_method(Call& c) {
-  const auto method = builtins().find(c[0].type() + "." + bytes_of(c.text(1)));
-  const bool found = method != builtins().end();
+  const auto method = c.run.builtins.find(c[0].type() + "." + bytes_of(c.text(1)));
+  const bool found = method != c.run.builtins.end();
   if (!found) c.arguments[0].second = item(c.run, c[0], c[1]);
   c.arguments.erase(c.arguments.begin() + 1);
   return found ? method->second(c) : call(c);
@@ -211,9 +211,9 @@ Value Run::variable(const std::string& name) const {
   for (const Scope* block = scope.get(); block != nullptr; block = block->outer.get())
     if (const auto found = block->variables.find(name); found != block->variables.end())
       return found->second;
-  const auto function = builtins().find(name + "()");
-  return function != builtins().end() ? Value(function->second)
-                                      : Undefined{in_quotes(name) + " is undefined"};
+  const auto function = builtins.find(name + "()");
+  return function != builtins.end() ? Value(function->second)
+                                    : Undefined{in_quotes(name) + " is undefined"};
 }
 
 const Value* Call::find(std::size_t index, std::string_view name) const {
@@ -229,7 +229,6 @@ Value Call::get(std::size_t index, std::string_view name, const Value& otherwise
 }
 
 const Value& Call::operator[](std::size_t index) const {
-  static const Value missing;
   return find(index) != nullptr ? *find(index) : missing;
 }
 

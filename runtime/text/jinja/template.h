@@ -57,7 +57,8 @@ class Run {
  public:
   enum class Flow { on, next, leave };  // next and leave: up to the loop around
 
-  Run(const Limits& most, const std::tm& time) : limits(most), now(time) {}
+  Run(const Builtins& table, const Limits& most, const std::tm& time)
+      : builtins(table), limits(most), now(time) {}
 
   /// Keeps the error, with the line. @return undefined
   Value wrong(const std::string& message, ErrorCode code = ErrorCode::invalid_argument);
@@ -75,6 +76,7 @@ class Run {
   std::vector<Value> items(const Value& value);
   Value variable(const std::string& name) const;
 
+  const Builtins& builtins;
   const Limits limits;
   const std::tm now;
   Flow flow = Flow::on;
@@ -100,6 +102,7 @@ using Arguments = std::vector<std::pair<std::string_view, Value>>;
 struct Call {
   Run& run;
   Arguments arguments;
+  const Value missing = {};  // what an argument is that was not passed
 
   /// The argument at `index` or of `name`; null if it was not passed.
   const Value* find(std::size_t index, std::string_view name = {}) const;
@@ -119,10 +122,10 @@ struct Call {
 /// object[index]
 Value item(Run& run, const Value& object, const Value& index);
 
-const Builtins& builtins();
+Builtins make_builtins();
 void add_operators(Builtins& table);
 /// The one of this name; if there is none, what says so when it is called.
-Callable builtin(const std::string& name);
+Callable builtin(const Builtins& table, const std::string& name);
 
 /// Immutable; render() may be called by several threads at a time.
 class Template {
@@ -141,7 +144,9 @@ class Template {
                       Limits limits = {}) const;
 
  private:
-  explicit Template(Node body) : body_(std::move(body)) {}
+  Template(std::shared_ptr<const Builtins> builtins, Node body)
+      : builtins_(std::move(builtins)), body_(std::move(body)) {}
+  std::shared_ptr<const Builtins> builtins_;
   Node body_;
 };
 
