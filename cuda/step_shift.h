@@ -4,8 +4,8 @@
 //
 // One block a multiprocessor stays for the whole token. Every warp has a list of pieces of weights, in the order of
 // use, and a ring of its own in shared memory through which they pass (cp.async.bulk); a lane of one more warp asks for
-// the next piece when a slot is free, so that weights travel while blocks wait for each other. Activations are exchanged
-// through L2 as in cuda/step_grid.h: the lowest bit of every float says which use of its place it belongs to.
+// the next piece when a slot is free, so that weights travel while blocks wait for each other. Activations are
+// exchanged through L2 as in cuda/step_grid.h: the lowest bit of every float says which use of its place it belongs to.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -53,8 +53,9 @@ struct ShiftMatrix {
   std::int32_t column = 0;  // of the exchanged values, where row 0 goes
 };
 
-/// What a warp multiplies in one round of a phase: some tiles of a matrix, or one of `parts` equal parts of their steps. A
-/// part of several tiles of several rows each is one piece of each tile, so that its input is read once for all of them.
+/// What a warp multiplies in one round of a phase: some tiles of a matrix, or one of `parts` equal parts of their
+/// steps. A part of several tiles of several rows each is one piece of each tile, so that its input is read once for
+/// all of them.
 struct alignas(16) ShiftItem {
   std::int16_t matrix = -1;  // of ShiftLayer::matrices; -1: nothing
   std::int16_t input = 0;    // of the block's inputs

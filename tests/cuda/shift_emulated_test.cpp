@@ -39,6 +39,19 @@ ModelConfig config_of(const Case& c) {
   return c.norms ? config : without_norms(std::move(config));
 }
 
+/// `blocks` blocks of one token. @return false: stuck
+bool run_blocks(const cuda::ShiftStep& s, int blocks, unsigned seed) {
+  simt::Grid grid(blocks, cuda::kShiftAllThreads, static_cast<std::size_t>(s.shared.total), seed,
+                  [&s] {
+                    if (s.d > 4 * cuda::kShiftThreads) {
+                      cuda::shift_thread<~0U, 2>(s);
+                    } else {
+                      cuda::shift_thread<~0U, 1>(s);
+                    }
+                  });
+  return grid.run();
+}
+
 /// Five tokens of `model` on `blocks` blocks beside the reference, in `shared` bytes of a block's shared memory.
 void compare_with_reference(const RandomModel& model, const char* name, int blocks, bool plain,
                             int shared = kShared) {
@@ -70,7 +83,7 @@ void compare_with_reference(const RandomModel& model, const char* name, int bloc
   s.exchange = reinterpret_cast<float*>(exchange.data());
   s.shifted = reinterpret_cast<float*>(shifted.data());
   s.timed_out = &timed_out;
-  s.poll_limit = 1U << 24;
+  s.poll_limit = 1U << 16;
   s.logits = logits.data();
   Random random(192);
   for (std::uint64_t i = 0; i < 5; ++i) {
@@ -84,15 +97,7 @@ void compare_with_reference(const RandomModel& model, const char* name, int bloc
     std::fill(logits.begin(), logits.end(), NAN);
     s.token = token.data();
     s.segment = &segment;
-    simt::Grid grid(s.grid, cuda::kShiftAllThreads, static_cast<std::size_t>(s.shared.total),
-                    static_cast<unsigned>(i), [&s] {
-                      if (s.d > 4 * cuda::kShiftThreads) {
-                        cuda::shift_thread<~0U, 2>(s);
-                      } else {
-                        cuda::shift_thread<~0U, 1>(s);
-                      }
-                    });
-    ASSERT_TRUE(grid.run()) << "stuck at token " << i;
+    ASSERT_TRUE(run_blocks(s, s.grid, static_cast<unsigned>(i))) << "stuck at token " << i;
     ASSERT_EQ(timed_out, 0U);
     s.use += static_cast<std::uint32_t>(s.num_layers);
     s.mix_use += static_cast<std::uint32_t>(s.num_layers - 1);
@@ -237,6 +242,36 @@ TEST(ShiftEmulatedLayout, ItemsStayInGlobalMemoryWhereThereIsNoRoom) {
   EXPECT_EQ(program(all - 128).step.shared.items, 0);
   EXPECT_EQ(program(all - 128).step.slots, program(all).step.slots);
   compare_with_reference(model, each.name, each.blocks, false, all - 128);
+}
+
+TEST(ShiftEmulatedTimeOut, EndsATokenThatWaitsForABlockThatIsNotThere) {
+  const Case each{"q8_0", BlockType::q8_0, 128, 512, 5};
+  const RandomModel model = make_random_model(
+      config_of(each), {.linear = each.type, .table = each.type, .small = BlockType::f16}, 191);
+  auto weights =
+      cuda::DeviceWeights::create(model.config, *model.weights, {}, cuda::WeightPlace::host);
+  ASSERT_TRUE(weights) << weights.error().message;
+  const StepModel step = record_step_model(forward_of(model.config, *model.weights));
+  const cuda::ShiftProgram program =
+      cuda::make_shift_program(step, *weights, {each.blocks, kShared});
+  std::vector<float4> exchange(program.exchange_floats() / 4, float4{});
+  std::vector<float4> shifted(program.shifted_floats() / 4, float4{});
+  std::vector<float> logits(static_cast<std::size_t>(each.vocab));
+  std::vector<float4> state(StateLayout::of(model.config).total_floats() / 4, float4{});
+  auto* const state_floats = reinterpret_cast<float*>(state.data());
+  const TokenId token = 7;
+  const cuda::Segment segment{.state_in = state_floats, .state_out = state_floats, .count = 1};
+  std::uint32_t timed_out = 0;
+  cuda::ShiftStep s = program.step;
+  s.layers = program.layers.data();
+  s.sources = program.sources.data(), s.items = program.items.data();
+  s.exchange = reinterpret_cast<float*>(exchange.data());
+  s.shifted = reinterpret_cast<float*>(shifted.data());
+  s.token = &token, s.segment = &segment, s.logits = logits.data();
+  s.timed_out = &timed_out;
+  s.poll_limit = 1U << 10;
+  EXPECT_TRUE(run_blocks(s, each.blocks - 1, 1));
+  EXPECT_NE(timed_out, 0U);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cuda, ShiftEmulated, testing::ValuesIn(cases()),

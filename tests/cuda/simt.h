@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs device code on the host, every thread of a grid as a fiber: enough of a GPU for the decode
 // kernel (cuda/device/async.cuh). Blocks take turns at random, bulk copies land late and in any
-// order, shared memory starts poisoned. A grid that no longer moves is a deadlock, and reported.
+// order, shared memory starts poisoned. A grid that no longer moves is a deadlock, and reported; where threads meet
+// again and again while they look for work, it is their poll limit that ends it.
 #pragma once
 
 #define RUNNEL_SIMT
@@ -290,6 +291,7 @@ inline bool barrier_passed(std::uint64_t* b, unsigned parity) {
   simt::grid->leave();
   return counter(b).parity != parity;
 }
+// Does not leave: what asks again meets others in between.
 inline bool barrier_tested(std::uint64_t* b, unsigned parity) {
   return counter(b).parity != parity;
 }

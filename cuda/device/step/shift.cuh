@@ -83,7 +83,7 @@ __device__ __forceinline__ void shift_thread(const ShiftStep& given) {
 #pragma unroll 1
   for (int phase = 0; phase <= phases; ++phase) {
     const int kind = phase == phases ? kShiftPhases : phase % kShiftPhases;
-    const ShiftItem first_item = load_item(table_of(p, phase), 0, warp);  // on its way meanwhile
+    const ShiftItem first_item = load_item(table_of(p, phase), 0, warp);
     switch (static_cast<ShiftPhase>(kind)) {
       case ShiftPhase::project:
       case ShiftPhase::up:

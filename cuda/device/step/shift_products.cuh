@@ -147,7 +147,7 @@ __device__ __forceinline__ void multiply_item(ShiftRing& ring, const ShiftShape&
     }
     const int shift = Streamed<kType>::kBlocks ? m.lane_shift : 5;
     for (int o = (1 << shift) >> 1; o > 0; o >>= 1) acc += __shfl_xor_sync(~0U, acc, o);
-    if ((lane & ((1 << shift) - 1)) == 0) partial[t + (lane >> shift)] = acc;
+    if ((lane & ((1 << shift) - 1)) == 0) partial[(t << m.row_shift) + (lane >> shift)] = acc;
   }
 }
 

@@ -110,24 +110,17 @@ struct ShiftFiller {
   }
 };
 
-/// One warp, a lane for each of the rings; the lanes go on together, since each would need as long alone.
+/// One warp, a lane for each of the rings; the lanes go on together, since each would need as long alone. It needs no
+/// time-out: it waits for the warps alone, and their waits have an end.
 __device__ __forceinline__ void fill_shift_rings() {
-  const ShiftStep& p = shift_program();
   const std::uint64_t policy = policy_leave_first();
   ShiftFiller filler;
   filler.warp = thread_index() & 31;
   filler.more = filler.warp < kShiftWarps;
   if (filler.more) filler.next_item();
-  unsigned polls = 0;
 #pragma unroll 1
   while (__reduce_max_sync(~0U, filler.more ? 1U : 0U) != 0) {
-    const bool asks = filler.may_ask();
-    if (asks) filler.ask(policy);
-    if (__reduce_max_sync(~0U, asks ? 1U : 0U) != 0) {
-      polls = 0;
-    } else if (__reduce_max_sync(~0U, give_up(p, polls, kShiftPhases + 1) ? 1U : 0U) != 0) {
-      return;
-    }
+    if (filler.may_ask()) filler.ask(policy);
   }
 }
 

@@ -2,6 +2,7 @@
 // Values of a template: what Python would hold.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -55,7 +56,7 @@ class Value {
   using Shared = std::shared_ptr<const T>;
 
  public:
-  Value() : weight_(0) {}  // undefined, of a statement
+  Value() : weight_(0) {}  // undefined, as statements give: written for nothing
   Value(Undefined undefined) : data_(std::make_shared<Undefined>(std::move(undefined))) {}
   Value(std::nullptr_t) : data_(nullptr) {}
   Value(bool value) : data_(value) {}

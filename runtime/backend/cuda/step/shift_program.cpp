@@ -396,11 +396,11 @@ class ShiftLayout {
     s.inputs = take(widest);
     constexpr int kOfAll = kShiftWarps * kShiftSlotBytes;
     p_.slots = std::min(kShiftSlots, (limits_.shared_bytes - at) / kOfAll);
+    if (p_.slots < 2)
+      return at_most("bytes of shared memory", at + 2 * kOfAll, limits_.shared_bytes);
     const int items = p_.block_items * static_cast<int>(sizeof(ShiftItem));
     if (at + round_up(items, 128) + p_.slots * kOfAll <= limits_.shared_bytes)
       s.items = take(items);
-    if (p_.slots < 2)
-      return at_most("bytes of shared memory", at + 2 * kOfAll, limits_.shared_bytes);
     s.ring = take(p_.slots * kOfAll);
     s.total = at;
     return "";

@@ -20,7 +20,7 @@ constexpr std::uint32_t kEvenColumns = 64, kEvenOf = 16, kMostEvenItems = 80;
 constexpr std::uint32_t kMostGateVectors = 8;
 
 // Workgroups of a query head, at most, and its value columns that one of them takes, at least: of a slot, 32 bytes.
-constexpr std::uint32_t kMostParts = 8, kFewestColumns = 8;
+constexpr std::uint32_t kMostEvenParts = 8, kFewestEvenColumns = 8;
 
 /// How a stage's columns are shared, as include/even_columns.glsl has it.
 struct Stage {
@@ -93,7 +93,7 @@ std::string choose_even_parts(const LayerSpec& l, const StepDevice& d, StepShape
   if (std::string why = choose_parts(l, d, s); !why.empty()) return why;
   const std::uint32_t columns = u(l.head_v_dim), queries = u(l.queries_per_kv_head());
   if (d.tuned_parts > 0 || queries == 1) return "";
-  std::uint32_t parts = std::min(kMostParts, columns / kFewestColumns);
+  std::uint32_t parts = std::min(kMostEvenParts, columns / kFewestEvenColumns);
   while (parts > 1 && u(l.num_heads) * parts > s.groups) parts /= 2;
   if (parts > 1) s.parts = parts * queries, s.queries = 1, s.columns = columns / parts;
   return "";
