@@ -14,23 +14,31 @@ constexpr int kPieceSteps = kShiftSlotBytes /
                             (Streamed<kType>::kStepBytes + Streamed<kType>::kScaleBytes +
                              Streamed<kType>::kHighBytes);
 
+/// A lane's weights of step `step` of a piece of `n` steps of a block type.
+template <BlockType kType>
+__device__ __forceinline__ typename Streamed<kType>::Weights weights_of(const unsigned char* piece,
+                                                                        int n, int step, int lane) {
+  using S = Streamed<kType>;
+  const unsigned char* const scales = piece + n * S::kStepBytes;
+  const unsigned char* const high = scales + n * S::kScaleBytes;
+  return S::load({piece + step * S::kStepBytes + lane * 16,
+                  scales + step * S::kScaleBytes + lane * (S::kScaleBytes / 32),
+                  high + step * S::kHighBytes + lane * (S::kHighBytes / 32)});
+}
+
 template <BlockType kType>
 __device__ __forceinline__ float multiply_piece(const ShiftShape& m, const SharedInput& x,
                                                 const unsigned char* piece, int step, int n,
                                                 int lane, float acc) {
   using S = Streamed<kType>;
-  constexpr int kN = kPieceSteps<kType>, kHigh = S::kHighBytes;
-  const unsigned char* const scales = piece + n * S::kStepBytes;
-  const unsigned char* const high = scales + n * S::kScaleBytes;
+  constexpr int kN = kPieceSteps<kType>;
   const int in_row = lane & ((1 << m.lane_shift) - 1);
   typename S::Weights w[kN];
 #pragma unroll
   for (int j = 0; j < kN; ++j) {
     const int s = min(j, n - 1);
     if constexpr (S::kBlocks) {
-      w[j] = S::load({piece + s * S::kStepBytes + lane * 16,
-                      scales + s * S::kScaleBytes + lane * (S::kScaleBytes / 32),
-                      high + s * kHigh + lane * (kHigh / 32)});
+      w[j] = weights_of<kType>(piece, n, s, lane);
     } else {
       const int chunks = step + s == m.steps - 1 ? m.tail_chunks : 32;
       w[j] = {
@@ -107,17 +115,9 @@ __device__ __forceinline__ void multiply_tiles(ShiftRing& ring, const ShiftShape
 #pragma unroll 1
   for (int t = 0; t < item.tiles; ++t) {
     const unsigned char* const piece = ring.wait();
-    const unsigned char* const scales = piece + kN * S::kStepBytes;
-    const unsigned char* const high = scales + kN * S::kScaleBytes;
     float sum = 0.0F;
 #pragma unroll
-    for (int j = 0; j < kN; ++j) {
-      const typename S::Weights w =
-          S::load({piece + j * S::kStepBytes + lane * 16,
-                   scales + j * S::kScaleBytes + lane * (S::kScaleBytes / 32),
-                   high + j * S::kHighBytes + lane * (S::kHighBytes / 32)});
-      sum = S::dot(w, in[j], sum);
-    }
+    for (int j = 0; j < kN; ++j) sum = S::dot(weights_of<kType>(piece, kN, j, lane), in[j], sum);
     ring.release();
     for (int o = (1 << m.lane_shift) >> 1; o > 0; o >>= 1) sum += __shfl_xor_sync(~0U, sum, o);
     if (in_row == 0) partial[(t << m.row_shift) + (lane >> m.lane_shift)] = sum;

@@ -12,26 +12,37 @@ __device__ __forceinline__ std::uint64_t* ring_barriers(const ShiftStep& p, int 
          ((free ? kShiftWarps : 0) + warp) * kShiftSlots;
 }
 
-/// A warp's ring, as the warp walks it.
-struct ShiftRing {
+/// A slot of a warp's ring, and the parity of the phase of its barrier that is waited for.
+struct ShiftSlot {
   int slot = 0;
   unsigned parity = 0;
+
+  __device__ __forceinline__ unsigned char* place(const ShiftStep& p, int warp) const {
+    return shared_at<unsigned char>(p.shared.ring) + (warp * p.slots + slot) * kShiftSlotBytes;
+  }
+  __device__ __forceinline__ void advance(const ShiftStep& p) {
+    if (++slot == p.slots) slot = 0, parity ^= 1U;
+  }
+};
+
+/// A warp's ring, as the warp walks it.
+struct ShiftRing {
+  ShiftSlot at;
 
   /// The next piece. All lanes of the warp.
   __device__ __forceinline__ const unsigned char* wait() const {
     const ShiftStep& p = shift_program();
     const int warp = thread_index() >> 5;
-    wait_barrier(p, ring_barriers(p, warp, false) + slot, parity);
-    return shared_at<const unsigned char>(p.shared.ring) +
-           (warp * p.slots + slot) * kShiftSlotBytes;
+    wait_barrier(p, ring_barriers(p, warp, false) + at.slot, at.parity);
+    return at.place(p, warp);
   }
   /// Gives its slot back: all lanes have read it.
   __device__ __forceinline__ void release() {
     const ShiftStep& p = shift_program();
     sync_warp();
     if ((thread_index() & 31) == 0)
-      barrier_arrive(ring_barriers(p, thread_index() >> 5, true) + slot);
-    if (++slot == p.slots) slot = 0, parity ^= 1U;
+      barrier_arrive(ring_barriers(p, thread_index() >> 5, true) + at.slot);
+    at.advance(p);
   }
 };
 
@@ -39,8 +50,7 @@ struct ShiftRing {
 struct ShiftFiller {
   int warp = 0;
   bool more = true;
-  int slot = 0;
-  unsigned parity = 1;  // slots are free at first
+  ShiftSlot at = {0, 1};  // slots are free at first
   int phase = 0, round = -1;
   // Of the item: the next piece, steps of the tile, tiles that are left.
   const char* data = nullptr;
@@ -77,7 +87,7 @@ struct ShiftFiller {
   /// Whether the next slot is free and wanted.
   __device__ __forceinline__ bool may_ask() const {
     const ShiftStep& p = shift_program();
-    return more && barrier_tested(ring_barriers(p, warp, true) + slot, parity);
+    return more && barrier_tested(ring_barriers(p, warp, true) + at.slot, at.parity);
   }
   /// Asks for the next piece.
   __device__ __forceinline__ void ask(std::uint64_t policy) {
@@ -87,16 +97,15 @@ struct ShiftFiller {
     const int bytes = m.piece_tiles > 1 ? together * m.tile_bytes
                                         : min(n * m.step_bytes, m.tile_bytes - step * m.step_bytes);
     const int of_scales = n * m.scale_bytes, of_high = n * m.high_bytes;
-    std::uint64_t* const barrier = ring_barriers(p, warp, false) + slot;
-    unsigned char* const to =
-        shared_at<unsigned char>(p.shared.ring) + (warp * p.slots + slot) * kShiftSlotBytes;
+    std::uint64_t* const barrier = ring_barriers(p, warp, false) + at.slot;
+    unsigned char* const to = at.place(p, warp);
     barrier_expect(barrier, unsigned(bytes + of_scales + of_high));
     bulk_copy(to, data, unsigned(bytes), barrier, policy);
     if (of_scales != 0)
       bulk_copy(to + n * m.step_bytes, scales, unsigned(of_scales), barrier, policy);
     if (of_high != 0)
       bulk_copy(to + n * (m.step_bytes + m.scale_bytes), high, unsigned(of_high), barrier, policy);
-    if (++slot == p.slots) slot = 0, parity ^= 1U;
+    at.advance(p);
     data += bytes, scales += of_scales, high += of_high;
     step += n;
     if (step < end) return;

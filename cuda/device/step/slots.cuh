@@ -126,34 +126,19 @@ struct SlotStep {
   int head, count, first_slot;  // of the token
 };
 
-/// A thread's keys, from the state: vector i is of local slot slot_of(i), columns column_of(i) …
+/// A thread's keys or values, from float `at` of the state on: vector i is of local slot slot_of(i), columns column_of(i) …
+/// of `width`.
 template <int kItems, class SlotOf, class ColumnOf>
-__device__ __forceinline__ void load_keys(const SlotStep& s, float4 (&k)[kItems],
-                                          const SlotOf& slot_of, const ColumnOf& column_of,
-                                          std::size_t keys_at) {
-  const Decode& p = s.p;
-  const float* keys_in = s.token.segment.state_in + keys_at;
-#pragma unroll
-  for (int i = 0; i < kItems; ++i) {
-    k[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    if (slot_of(i) < s.count)
-      k[i] = *reinterpret_cast<const float4*>(keys_in + slot_of(i) * p.k_dim + column_of(i));
-  }
-}
-
-/// A thread's values, from the state: vector i is of local slot value_slot + i value_step.
-template <int kItems>
-__device__ __forceinline__ void load_values(const SlotStep& s, float4 (&v)[kItems], int value_slot,
-                                            int value_step, int value_column,
-                                            std::size_t values_at) {
-  const Decode& p = s.p;
-  const float* values_in = s.token.segment.state_in + values_at;
+__device__ __forceinline__ void load_slots(const SlotStep& s, float4 (&v)[kItems], std::size_t at,
+                                           const std::int32_t& width, const SlotOf& slot_of,
+                                           const ColumnOf& column_of) {
+  const float* from = s.token.segment.state_in + at;
 #pragma unroll
   for (int i = 0; i < kItems; ++i) {
     v[i] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
-    const int local = value_slot + i * value_step;
+    const int local = slot_of(i);
     if (local < s.count)
-      v[i] = *reinterpret_cast<const float4*>(values_in + local * p.v_dim + value_column);
+      v[i] = *reinterpret_cast<const float4*>(from + local * width + column_of(i));
   }
 }
 
@@ -292,7 +277,7 @@ __device__ __forceinline__ void step_slots(int phase) {
     return (((i & ((1 << key_groups) - 1)) << key_shift) + key_lane) * 4;
   };
   float4 k[kItems];
-  load_keys(step, k, slot_of, column_of, keys_at);
+  load_slots(step, k, keys_at, p.k_dim, slot_of, column_of);
   {  // The token's q, k, v and gates.
     const auto* rotation = shared_at<const float4>(p.shared.rotation);
     const int half = p.k_dim / 2, quad_shift = key_shift + key_groups - 1;  // vectors of pairs
@@ -351,7 +336,9 @@ __device__ __forceinline__ void step_slots(int phase) {
   for (; g < group; ++g)
     slot_logits<kItems, kGroups, 1>(p, token, w, scratch, k, g, {key_slot, key_lane});
   float4 v[kItems];
-  load_values(step, v, value_slot, value_step, value_column, values_at);
+  load_slots(
+      step, v, values_at, p.v_dim, [&](int i) { return value_slot + i * value_step; },
+      [&](int) { return value_column; });
   sync_first<kDecodeThreads>();
   float* const parts = set + p.at.parts + token.split * (p.v_dim + 4);
   const int stride = p.splits * (p.v_dim + 4);
