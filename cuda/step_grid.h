@@ -162,6 +162,17 @@ struct DecodeTuning {
   std::int32_t cluster_blocks = 0;  // 0: kClusterBlocks
 };
 
+/// The next token, if it is the one with the largest logit: chosen by the last block that has its logits.
+struct DecodeChoice {
+  std::uint64_t* best = nullptr;     // [grid] of each block
+  std::uint32_t* counted = nullptr;  // blocks that have written theirs; 0 between tokens
+  std::int32_t* token =
+      nullptr;  // null: none is to be chosen; else as in Sample, and so what follows
+  Segment* segment = nullptr;
+  std::uint64_t* drawn = nullptr;
+  std::uint32_t ticket = 0;
+};
+
 struct Decode {
   const DecodeLayer* layers = nullptr;  // [L + 1]
   DecodeShape shapes[kDecodeShapes];
@@ -211,6 +222,7 @@ struct Decode {
   std::int32_t biased = 0;  // q, k and v have biases
   const double* turns = nullptr;
   std::size_t layer_floats = 0, head_floats = 0;  // of the state
+  DecodeChoice choice;                            // of `even`
 };
 inline constexpr int kDecodeTrace = 4096;
 

@@ -16,6 +16,8 @@ struct EvenShape {
   int rows = 0;    // of a block in one phase, at most
   int splits = 0;  // shares of a query head's slots, a block each; 0: warps share the slots
   int share = 0;   // slots of a split, all positional or all memory
+  // Of Decode. An answer takes that long at least, and polls keep it off.
+  std::uint32_t pauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
 };
 
 /// A new shape is one row here; its kernels follow in step_grid_even.cu.
@@ -28,7 +30,8 @@ inline constexpr EvenShape kEvenShapes[] = {
      .blocks = 112,
      .rows = 96,
      .splits = 3,
-     .share = 128},
+     .share = 128,
+     .pauses = {900, 4300, 1000, 1200, 700}},
     {.wide = 1536,
      .inner = 8960,
      .head = 128,
@@ -36,7 +39,8 @@ inline constexpr EvenShape kEvenShapes[] = {
      .blocks = 128,
      .rows = 144,
      .splits = 6,
-     .share = 64},
+     .share = 64,
+     .pauses = {1200, 4900, 1200, 1500, 900}},
 };
 
 constexpr int even_width(EvenShape s, int kind) { return kind == 3 ? s.inner : s.wide; }
@@ -58,6 +62,17 @@ constexpr int even_ways(EvenShape s, int kind) {
 /// Columns of an input in shared memory: whole shares of a warp, zeros behind the last.
 constexpr int even_padded(EvenShape s, int kind) {
   return even_ways(s, kind) * even_warp_steps(s, kind) * even_columns(s, kind);
+}
+
+/// Warps that have columns in one phase: two share those of each way, but down's.
+constexpr int even_busy(EvenShape s, int kind) { return even_ways(s, kind) * (kind == 3 ? 1 : 2); }
+/// The first thread that shows rows: of the warps without columns, if they are enough. They have the time to prepare it,
+/// and the others are at the next phase's weights meanwhile.
+constexpr int even_first_shown(EvenShape s) {
+  int busy = 0;
+  for (int kind = 0; kind < 4; ++kind) busy = even_busy(s, kind) > busy ? even_busy(s, kind) : busy;
+  const int idle = kDecodeWarps - busy;
+  return idle >= 2 && s.rows <= 2 * 32 * idle ? 32 * busy : 0;
 }
 
 /// How such a phase is walked, in units: tiles of block types, rows of plain types.

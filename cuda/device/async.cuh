@@ -247,6 +247,9 @@ __device__ __forceinline__ float load_exchanged_word(const float* p) {
 __device__ __forceinline__ void store_exchanged(float* p, float v) {
   asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(p), "f"(v) : "memory");
 }
+__device__ __forceinline__ void store_exchanged_half(std::uint16_t* p, std::uint16_t v) {
+  asm volatile("st.relaxed.gpu.global.u16 [%0], %1;" ::"l"(p), "h"(v) : "memory");
+}
 __device__ __forceinline__ std::uint32_t load_flag(const std::uint32_t* p) {
   std::uint32_t v;
   asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p));
@@ -254,6 +257,21 @@ __device__ __forceinline__ std::uint32_t load_flag(const std::uint32_t* p) {
 }
 __device__ __forceinline__ void store_flag(std::uint32_t* p, std::uint32_t v) {
   asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+__device__ __forceinline__ std::uint64_t load_choice(const std::uint64_t* p) {
+  std::uint64_t v;
+  asm volatile("ld.relaxed.gpu.global.u64 %0, [%1];" : "=l"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ void store_choice(std::uint64_t* p, std::uint64_t v) {
+  asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
+/// Counts this block; what the thread wrote before is there for those that count later.
+/// @return how many were counted before
+__device__ __forceinline__ std::uint32_t count_block(std::uint32_t* p) {
+  std::uint32_t before;
+  asm volatile("atom.add.acq_rel.gpu.global.u32 %0, [%1], 1;" : "=r"(before) : "l"(p) : "memory");
+  return before;
 }
 /// For a host that watches: `p` lies in pinned host memory.
 __device__ __forceinline__ void store_host(std::uint64_t* p, std::uint64_t v) {

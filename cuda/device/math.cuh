@@ -56,6 +56,9 @@ __device__ __forceinline__ float2 f16_pair(std::uint32_t w) {
   return __half22float2(*reinterpret_cast<const __half2*>(&w));
 }
 __device__ __forceinline__ float f16(std::uint16_t h) { return __half2float(__ushort_as_half(h)); }
+__device__ __forceinline__ std::uint16_t to_f16(float v) {
+  return __half_as_ushort(__float2half_rn(v));
+}
 
 #ifdef RUNNEL_SIMT  // on the host, for tests
 template <class T>

@@ -7,7 +7,7 @@
 // floats meet only rounded operations one at a time (no fused ones), as on the host.
 #pragma once
 
-#include "cuda/device/async.cuh"
+#include "cuda/device/choice.cuh"
 #include "cuda/sample.h"
 #include "runtime/sampling/exact_cuts.h"
 #include "runtime/sampling/philox.h"
@@ -56,10 +56,8 @@ class Sampling {
       const bool larger = logit > largest;  // not a NaN; of equal ones the first
       largest = larger ? logit : largest, at = larger ? i : at;
     });
-    std::uint64_t best =
-        at < 0 ? 0 : std::uint64_t(logit_key(largest)) << 32 | (0xFFFFFFFFU - std::uint32_t(at));
-    best = block_max(best);
-    std::uint32_t token = 0xFFFFFFFFU - std::uint32_t(best);
+    const std::uint64_t best = block_max(at < 0 ? 0 : choice_of(largest, std::uint32_t(at)));
+    std::uint32_t token = chosen_token(best);
     const float max = key_logit(std::uint32_t(best >> 32));
     if (best == 0) {
       token = kNoToken;
@@ -78,13 +76,6 @@ class Sampling {
     std::uint32_t count;
   };
 
-  /// Orders logits as integers; 0 for what can never be chosen, NaN and -inf.
-  static __device__ std::uint32_t logit_key(float logit) {
-    const std::uint32_t bits = __float_as_uint(__fadd_rn(logit, 0.0F));  // -0 counts as 0
-    const std::uint32_t key = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
-    const bool never = (bits & 0x7FFFFFFFU) > 0x7F800000U || bits == 0xFF800000U;
-    return never ? 0U : key;
-  }
   static __device__ float key_logit(std::uint32_t key) {
     return __uint_as_float((key >> 31) != 0 ? key & 0x7FFFFFFFU : ~key);
   }

@@ -34,8 +34,8 @@ constexpr cuda::EvenShape kEven[] = {
      .inner = 4352,
      .head = 64,
      .group = 7,
-     .blocks = 56,
-     .rows = 168,
+     .blocks = 112,
+     .rows = 96,
      .splits = 3,
      .share = 128},
     {.wide = 768,
@@ -57,6 +57,12 @@ struct Emulated {
   bool fixed_head = false;     // inputs of 576 values
   std::vector<float> exchange, state, logits;
   std::uint32_t timed_out = 0;
+  // What a kernel of fixed shapes chooses, if it is asked.
+  bool choosing = false, moved = false;
+  std::vector<std::uint64_t> choices;
+  std::uint32_t counted = 0;
+  std::int32_t chosen = -1;
+  std::uint64_t drawn = 0;
   std::uint64_t position = 0;
   std::uint32_t use = 0;
 
@@ -85,11 +91,11 @@ struct Emulated {
   /// False: stuck.
   bool step(TokenId token, unsigned seed) {
     std::fill(logits.begin(), logits.end(), NAN);
-    const cuda::Segment segment{.state_in = state.data(),
-                                .state_out = state.data(),
-                                .position = position,
-                                .first = 0,
-                                .count = 1};
+    cuda::Segment segment{.state_in = state.data(),
+                          .state_out = state.data(),
+                          .position = position,
+                          .first = 0,
+                          .count = 1};
     cuda::Decode d = program.decode;
     d.layers = program.layers.data();
     d.token = &token;
@@ -101,6 +107,15 @@ struct Emulated {
     d.final_bit = (position & 1U) == 0 ? 1U : 0U;
     d.timed_out = &timed_out;
     d.poll_limit = 1U << 30;
+    if (d.even != 0 && choosing) {
+      choices.resize(static_cast<std::size_t>(d.grid), ~0ULL);
+      d.choice = {.best = choices.data(),
+                  .counted = &counted,
+                  .token = &chosen,
+                  .segment = &segment,
+                  .drawn = &drawn,
+                  .ticket = 7};
+    }
     if (in_cluster && !run_layers(d, seed)) return false;
     if (fixed_head) {
       const cuda::HeadStep head{.data = weights.head.data,
@@ -139,6 +154,7 @@ struct Emulated {
     const bool through = grid.run();
     use += static_cast<std::uint32_t>(d.num_layers);
     ++position;
+    moved = segment.position == position;
     return through;
   }
 
@@ -412,6 +428,15 @@ std::vector<Case> cases() {
   return all;
 }
 
+/// That the kernel has drawn the largest logit, and made the next step ready.
+void expect_largest_chosen(const Emulated& actual) {
+  const auto largest = std::max_element(actual.logits.begin(), actual.logits.end());
+  EXPECT_EQ(actual.chosen, largest - actual.logits.begin());
+  EXPECT_EQ(actual.drawn, std::uint64_t{7} << 32 | static_cast<std::uint32_t>(actual.chosen));
+  EXPECT_TRUE(actual.moved);
+  EXPECT_EQ(actual.counted, 0U);
+}
+
 class DecodeEmulated : public testing::TestWithParam<Case> {};
 
 TEST_P(DecodeEmulated, MatchesTheReference) {
@@ -443,8 +468,10 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
   for (int i = 0; i < each.tokens; ++i) {
     const std::vector<TokenId> token = random.tokens(1, each.config.vocab_size);
     const std::vector<float> logits = host.run(*expected, token);
+    actual.choosing = each.even && i % 2 == 0;
     ASSERT_TRUE(actual.step(token[0], static_cast<unsigned>(i))) << "stuck at token " << i;
     ASSERT_EQ(actual.timed_out, 0U);
+    if (actual.choosing) expect_largest_chosen(actual);
     const double error = rms_relative_error(actual.logits, logits);
     const double state = rms_relative_error(actual.state, host.canonical(*expected));
     if (i == each.tokens - 1)

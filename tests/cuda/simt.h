@@ -360,8 +360,15 @@ inline void store_exchanged(float* p, float v) {
   simt::grid->progress = true;
   *p = v;
 }
+inline void store_exchanged_half(std::uint16_t* p, std::uint16_t v) {
+  simt::grid->progress = true;
+  *p = v;
+}
 inline std::uint32_t load_flag(const std::uint32_t* p) { return *p; }
 inline void store_flag(std::uint32_t* p, std::uint32_t v) { *p = v; }
+inline std::uint64_t load_choice(const std::uint64_t* p) { return *p; }
+inline void store_choice(std::uint64_t* p, std::uint64_t v) { *p = v; }
+inline std::uint32_t count_block(std::uint32_t* p) { return (*p)++; }
 
 template <class T>
 T __shfl_xor_sync(unsigned, T v, int other) {
@@ -383,6 +390,10 @@ inline std::uint32_t __reduce_add_sync(unsigned mask, std::uint32_t v) {
   return v;
 }
 inline int __reduce_max_sync(unsigned mask, int v) {
+  for (int o = 16; o > 0; o >>= 1) v = std::max(v, __shfl_xor_sync(mask, v, o));
+  return v;
+}
+inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t v) {
   for (int o = 16; o > 0; o >>= 1) v = std::max(v, __shfl_xor_sync(mask, v, o));
   return v;
 }

@@ -145,24 +145,34 @@ struct EvenSlotStep {
   }
 
   /// Of slot i, in lane i of a row and every kOwn lanes further. Decay 1 and write 0 keep a slot; 0 and 1 replace it.
-  __device__ __forceinline__ float2 take_gate() const {
+  struct Gate {
+    float2 v;
+    const float* decay;  // null: known without the exchange
+  };
+  /// Asks for it: it is on its way while the slots' products are made.
+  __device__ __forceinline__ Gate ask_for_gate() const {
     const int slot = row + (column & (kOwn - 1)) * kRows;
-    float2 gate =
-        token.first + slot == token.target ? make_float2(0.0F, 1.0F) : make_float2(1.0F, 0.0F);
-    if (positional()) return gate;
+    if (positional()) {
+      return {
+          token.first + slot == token.target ? make_float2(0.0F, 1.0F) : make_float2(1.0F, 0.0F),
+          nullptr};
+    }
     const float* const decay = set + p.at.inputs + kShape.wide + 2 * (kShape.wide / kGroup) +
                                token.head * p.memory + memory + slot;
-    const float* const write = decay + p.kv_heads * p.memory;
+    return {{load_exchanged_word(decay), load_exchanged_word(decay + p.kv_heads * p.memory)},
+            decay};
+  }
+  __device__ __forceinline__ float2 take_gate(Gate gate) const {
+    if (positional()) return gate.v;
     unsigned polls = 0;
 #pragma unroll 1
-    for (;;) {
-      gate = make_float2(load_exchanged_word(decay), load_exchanged_word(write));
-      if (!wait.some_missing(wait.missing(gate.x) | wait.missing(gate.y)) ||
-          wait.given_up(polls, 1))
-        break;
+    while (wait.some_missing(wait.missing(gate.v.x) | wait.missing(gate.v.y)) &&
+           !wait.given_up(polls, 1)) {
+      gate.v = make_float2(load_exchanged_word(gate.decay),
+                           load_exchanged_word(gate.decay + p.kv_heads * p.memory));
     }
     sync_warp();
-    return make_float2(unmarked(gate.x), unmarked(gate.y));
+    return make_float2(unmarked(gate.v.x), unmarked(gate.v.y));
   }
 
   /// The products of the lane's keys with the query at `query`: lane i of a row has that of slot i.
@@ -201,6 +211,7 @@ struct EvenSlotStep {
   /// @return its gate
   __device__ __forceinline__ float2 read(const float4 (&k)[kOwn], const float4 (&v)[kOwn],
                                          float bias) const {
+    const Gate asked = ask_for_gate();
     const float4 query = vectors(0)[column], key = vectors(kAt.key)[column];
     float sum = multiply(k, query), written = multiply_key(key, query);
     const int slot = token.first + row + (column & (kOwn - 1)) * kRows;
@@ -210,7 +221,7 @@ struct EvenSlotStep {
       sum = slot < p.sinks ? near : sum;
       if (token.target >= 0 && token.target < p.sinks) written = multiply_key(key, query_near);
     }
-    const float2 gate = take_gate();
+    const float2 gate = take_gate(asked);
     float logit = fmaf(fmaf(sum, gate.x, written * gate.y), p.scale, bias);
     if (positional() && slot >= token.written) logit = -1e30F;  // not written yet
     const float peak = ordered_float(__reduce_max_sync(~0U, ordered_int(logit)));

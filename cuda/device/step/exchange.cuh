@@ -71,6 +71,19 @@ __device__ __forceinline__ float4 unmarked(float4 v) {
   return make_float4(unmarked(v.x), unmarked(v.y), unmarked(v.z), unmarked(v.w));
 }
 
+/// Values of a SwiGLU are exchanged as f16, each with such a bit of its own, where eight bits are what its readers round
+/// them to: the vector that all blocks poll is half as long. An eighth of the value, so that 500,000 is not too large.
+constexpr float kExchangedPart = 0.125F;
+__device__ __forceinline__ std::uint16_t marked_half(float v, unsigned bit) {
+  constexpr float kLargest = 65472.0F;  // whose lowest bit is 0
+  const unsigned half = to_f16(fminf(fmaxf(v * kExchangedPart, -kLargest), kLargest));
+  return std::uint16_t(((half + 1U) & 0xFFFEU) | bit);
+}
+/// Two of them, in parts.
+__device__ __forceinline__ float2 unmarked_halves(float v) {
+  return f16_pair(__float_as_uint(v) & 0xFFFEFFFEU);
+}
+
 /// Counts polls; every 1,024th one checks the time-out. Program: Decode or ShiftStep.
 template <class Program>
 __device__ __forceinline__ bool give_up(const Program& p, unsigned& polls, int where) {
@@ -113,6 +126,15 @@ struct Waiter {
   static __device__ __forceinline__ bool some_missing(unsigned missing) {
     return (opaque(missing) & 1U) != 0;
   }
+  /// The same of eight halves.
+  __device__ __forceinline__ unsigned missing_halves(float4 v) const {
+    const unsigned bits = bit | bit << 16;
+    return (__float_as_uint(v.x) ^ bits) | (__float_as_uint(v.y) ^ bits) |
+           (__float_as_uint(v.z) ^ bits) | (__float_as_uint(v.w) ^ bits);
+  }
+  static __device__ __forceinline__ bool some_half_missing(unsigned missing) {
+    return (opaque(missing) & 0x00010001U) != 0;
+  }
   __device__ __forceinline__ bool here(float4 v) const { return !some_missing(missing(v)); }
   __device__ __forceinline__ bool given_up(unsigned& polls, int where) const {
     return give_up(p, polls, where);
@@ -141,6 +163,9 @@ struct Waiter {
   }
   __device__ __forceinline__ void write_once(float* to, float v) const {
     store_exchanged(to, marked(v, bit));
+  }
+  __device__ __forceinline__ void write_half(std::uint16_t* to, float v) const {
+    store_exchanged_half(to, marked_half(v, bit));
   }
   /// To every copy.
   __device__ __forceinline__ void write(float* to, float v) const {

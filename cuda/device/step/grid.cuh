@@ -14,6 +14,7 @@
 // everything of the layer before. So one bit tells this use of a place from the last.
 #pragma once
 
+#include "cuda/device/choice.cuh"
 #include "cuda/device/step/inputs.cuh"
 #include "cuda/device/step/products.cuh"
 #include "cuda/device/step/slots.cuh"
@@ -89,9 +90,11 @@ __device__ __forceinline__ float with_bias(const Decode& p, int layer, int colum
 }
 
 /// This block's rows, for the blocks that need them.
+/// @return of the head, the thread's choice among its rows
 template <bool kThin, bool kBiased>
-__device__ __forceinline__ void publish(int phase, int kind, Shown s) {
-  if (s.left <= 0) return;
+__device__ __forceinline__ std::uint64_t publish(int phase, int kind, Shown s) {
+  std::uint64_t best = 0;
+  if (s.left <= 0) return best;
   const Decode& p = program<3>(phase);
   const float factor = norm_factor(p, phase, kind);
   const Waiter wait{p, s.bit};
@@ -114,6 +117,8 @@ __device__ __forceinline__ void publish(int phase, int kind, Shown s) {
     }
     if (kind == 4) {
       *s.to = v;
+      const std::uint64_t choice = choice_of(v, std::uint32_t(s.row));
+      best = choice > best ? choice : best;
     } else if (kThin && kind == 0) {
       show_input(p, wait, phase >> 2, s.column, v, s.to);
       s.column += s.step;
@@ -127,6 +132,7 @@ __device__ __forceinline__ void publish(int phase, int kind, Shown s) {
     s.row += s.step, s.to += s.step;
     if ((kind & 1) != 0 && s.left > s.step) s.before = shared_at<const float>(p.shared.x)[s.row];
   }
+  return best;
 }
 
 /// What can be done before the first layer: the embedding, rotations.
@@ -185,9 +191,10 @@ struct Marks {
 
 /// One phase of any shape: its input, its products, its rows. kItems 0: warps share the slots. kWide,
 /// kInner: the inputs of all matrices but down and of down; 0: any. kBiased: not with slots that warps share.
+/// @return as publish()
 template <unsigned kTypes, int kItems, int kWide, int kInner, bool kBiased = false>
-__device__ __forceinline__ void do_phase(Ring& ring, int phase, int kind, int tid, bool in_layers,
-                                         const Marks& marks) {
+__device__ __forceinline__ std::uint64_t do_phase(Ring& ring, int phase, int kind, int tid,
+                                                  bool in_layers, const Marks& marks) {
   // While there is nothing else to do.
   const Job job = take_job(phase, kind, 0);
   const Shown shown = prepare_rows(phase, kind, tid);
@@ -209,8 +216,9 @@ __device__ __forceinline__ void do_phase(Ring& ring, int phase, int kind, int ti
   }
   marks.mark();
   sync_first<kDecodeThreads>();
-  publish<kItems == 0, kBiased>(phase, kind, shown);
+  const std::uint64_t best = publish<kItems == 0, kBiased>(phase, kind, shown);
   marks.mark();
+  return best;
 }
 
 /// What the warps that multiply do before the first layer.

@@ -3,25 +3,32 @@
 // divide evenly over the blocks (those of gate and up nearly), with matrices of one type (the gates' may be f16).
 //
 // Warps wait for each other once per phase. Two warps share 256 columns of an input, or 128: each takes half of them from
-// the exchange, and they meet alone; a row's sums are joined by the thread that shows it. The residual stays in the
-// block, which has the same rows of both matrices that add to it.
+// the exchange, and they meet alone; a row's sums are joined by the thread that shows it, of a warp without columns if
+// the shape leaves any. The residual stays in the block, which has the same rows of both matrices that add to it.
 #pragma once
 
 #include "cuda/device/step/even_slots.cuh"
 #include "cuda/device/step/grid.cuh"
 #include "cuda/device/step/grid_even_products.cuh"
+#include "cuda/sample.h"
 
 namespace runnel::cuda {
 
-/// The row of a phase (of gate and up: the pair) that a thread shows, and where.
+/// Whether a phase's input is exchanged as f16: down's, of types whose inputs are rounded to eight bits. Shapes whose
+/// warps share the slots gain nothing by it.
+template <EvenShape kShape, BlockType kType, int kKind>
+constexpr bool kExchangesHalves = kKind == 3 && kShape.splits > 0 && Streamed<kType>::kBlocks;
+
+/// The row of a phase (of gate and up: the pair) that a thread shows, and where. `tid`: from the first that shows any.
 struct EvenRow {
   float* to = nullptr;  // null: none
   int at = 0;           // its number among the block's
   Act act = Act::identity;
-  int gate = -1;      // its number, if it is one
-  float bias = 0.0F;  // of shapes whose slots are split
+  int gate = -1;        // its number, if it is one
+  float bias = 0.0F;    // of shapes whose slots are split
+  float before = 0.0F;  // what the sum is added to, of shapes whose first shown thread is not 0
 };
-template <EvenShape kShape, int kKind>
+template <EvenShape kShape, BlockType kType, int kKind>
 __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& w, float* set,
                                             int tid) {
   EvenRow of;
@@ -61,13 +68,19 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
       }
     }
     float* const to = set + (kKind == 1 ? p.at.x1 : kKind == 2 ? p.at.h : p.at.x2);
-    if (tid < rows) of.to = to + first + tid, of.at = tid;
+    if (tid >= 0 && tid < rows) {
+      of.to = to + first + tid, of.at = tid;
+      if constexpr (kKind == 2 && kExchangesHalves<kShape, kType, 3>)
+        of.to = reinterpret_cast<float*>(reinterpret_cast<std::uint16_t*>(to) + first + tid);
+      if constexpr (even_first_shown(kShape) > 0 && (kKind & 1) != 0)
+        of.before = shared_at<const float>(p.shared.x)[first + tid];
+    }
   }
   return of;
 }
 
-/// A lane's vectors of the exchange, 32 apart; zeros where exists(i) is false.
-template <int kN, class Exists>
+/// A lane's vectors of the exchange, as they lie there, 32 apart; zeros where exists(i) is false. kHalves: f16.
+template <bool kHalves, int kN, class Exists>
 __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float* from,
                                                  float4 (&v)[kN], int where, Exists&& exists) {
   unsigned polls = 0;
@@ -82,13 +95,24 @@ __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float
     }
 #pragma unroll
     for (int i = 0; i < kN; ++i) {
-      if (exists(i)) missing |= wait.missing(v[i]);
+      if (exists(i)) missing |= kHalves ? wait.missing_halves(v[i]) : wait.missing(v[i]);
     }
-    if (!wait.some_missing(missing) || wait.given_up(polls, where)) break;
+    const bool some = kHalves ? wait.some_half_missing(missing) : wait.some_missing(missing);
+    if (!some || wait.given_up(polls, where)) break;
   }
   sync_warp();
-#pragma unroll
-  for (int i = 0; i < kN; ++i) v[i] = unmarked(v[i]);
+}
+
+/// Four values as int8.
+__device__ __forceinline__ unsigned rounded_four(float x, float y, float z, float w,
+                                                 float inverse) {
+  // Added to what is rounded, it leaves the integer in the lowest bits.
+  constexpr float kRound = 12582912.0F;
+  const unsigned a = __float_as_uint(fmaf(x, inverse, kRound)),
+                 b = __float_as_uint(fmaf(y, inverse, kRound)),
+                 c = __float_as_uint(fmaf(z, inverse, kRound)),
+                 d = __float_as_uint(fmaf(w, inverse, kRound));
+  return (a & 255U) | (b & 255U) << 8 | (c & 255U) << 16 | d << 24;
 }
 
 /// An input in shared memory, of which a thread has its places before the input is there.
@@ -97,8 +121,12 @@ struct EvenInput {
   using Walk = EvenWalk<kShape, kType, kKind>;
   using S = typename Walk::S;
   static constexpr int kWidth = even_width(kShape, kKind), kPadded = even_padded(kShape, kKind);
-  // Vectors of four that a lane takes, 32 apart, and lanes of a warp that take others than those before them.
-  static constexpr int kVectors = kKind == 3 ? 2 * Walk::kWarpSteps : 1;
+  static_assert(kKind < 3 || Walk::kColumns == 256);
+  static constexpr bool kEarlySquares =
+      kShape.splits > 0 && S::kBlocks;  // added up beside the rounding, not behind the input
+  static constexpr bool kHalves = kExchangesHalves<kShape, kType, kKind>;
+  // Vectors of 16 bytes that a lane takes, 32 apart, and lanes of a warp that take others than those before them.
+  static constexpr int kVectors = kKind == 3 ? (kHalves ? 1 : 2) * Walk::kWarpSteps : 1;
   static constexpr int kTaking = kKind == 3 || Walk::kColumns == 256 ? 32 : 16;
 
   unsigned char* rounded;  // [2][kPadded / 32][16] int8: columns 0-15, 16-31; f32 [kPadded / 32]
@@ -114,14 +142,15 @@ struct EvenInput {
 
   /// Whether the lane's vector i is not behind the last.
   __device__ __forceinline__ bool exists(int i) const {
-    return kPadded == kWidth || first + 32 * i < kWidth / 4;
+    return kPadded == kWidth || first + 32 * i < kWidth / (kHalves ? 8 : 4);
   }
   __device__ __forceinline__ void keep_plain(const float4 (&v)[kVectors]) const {
     float4* const to = plain + (first & 1) * (kPadded / 8) + (first >> 1);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) to[16 * i] = v[i];
   }
-  __device__ __forceinline__ void keep_rounded(const float4 (&v)[kVectors]) const {
+  /// `squared` becomes its sum over eight lanes, if kEarlySquares.
+  __device__ __forceinline__ void keep_rounded(const float4 (&v)[kVectors], float& squared) const {
     float peak[kVectors];
 #pragma unroll
     for (int i = 0; i < kVectors; ++i)
@@ -130,22 +159,48 @@ struct EvenInput {
     for (int o = 1; o < 8; o <<= 1) {
 #pragma unroll
       for (int i = 0; i < kVectors; ++i) peak[i] = fmaxf(peak[i], __shfl_xor_sync(~0U, peak[i], o));
+      if constexpr (kKind < 3 && kEarlySquares) squared += __shfl_xor_sync(~0U, squared, o);
     }
-    // Added to what is rounded, it leaves the integer in the lowest bits.
-    constexpr float kRound = 12582912.0F;
     unsigned char* const to =
         rounded + (first >> 2 & 1) * (kPadded / 2) + (first >> 3) * 16 + (first & 3) * 4;
     float* const scales = reinterpret_cast<float*>(rounded + kPadded) + (first >> 3);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
       const float inverse = peak[i] > 1e-36F ? 127.0F * reciprocal(peak[i]) : 0.0F;
-      const unsigned a = __float_as_uint(fmaf(v[i].x, inverse, kRound)),
-                     b = __float_as_uint(fmaf(v[i].y, inverse, kRound)),
-                     c = __float_as_uint(fmaf(v[i].z, inverse, kRound)),
-                     d = __float_as_uint(fmaf(v[i].w, inverse, kRound));
       *reinterpret_cast<unsigned*>(to + 64 * i) =
-          (a & 255U) | (b & 255U) << 8 | (c & 255U) << 16 | d << 24;
+          rounded_four(v[i].x, v[i].y, v[i].z, v[i].w, inverse);
       if ((first & 7) == 0) scales[4 * i] = peak[i] * (1.0F / 127.0F);
+    }
+  }
+  /// The same of what is exchanged as halves: eight columns a vector.
+  __device__ __forceinline__ void keep_rounded_halves(const float4 (&raw)[kVectors]) const {
+    float v[kVectors][8], peak[kVectors];
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const float word[4] = {raw[i].x, raw[i].y, raw[i].z, raw[i].w};
+      peak[i] = 0.0F;
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        const float2 two = unmarked_halves(word[w]);
+        v[i][2 * w] = two.x, v[i][2 * w + 1] = two.y;
+        peak[i] = fmaxf(peak[i], fmaxf(fabsf(two.x), fabsf(two.y)));
+      }
+    }
+#pragma unroll
+    for (int o = 1; o < 4; o <<= 1) {
+#pragma unroll
+      for (int i = 0; i < kVectors; ++i) peak[i] = fmaxf(peak[i], __shfl_xor_sync(~0U, peak[i], o));
+    }
+    unsigned char* const to =
+        rounded + (first >> 1 & 1) * (kPadded / 2) + (first >> 2) * 16 + (first & 1) * 8;
+    float* const scales = reinterpret_cast<float*>(rounded + kPadded) + (first >> 2);
+#pragma unroll
+    for (int i = 0; i < kVectors; ++i) {
+      const float inverse = peak[i] > 1e-36F ? 127.0F * reciprocal(peak[i]) : 0.0F;
+      *reinterpret_cast<uint2*>(to + 128 * i) =
+          make_uint2(rounded_four(v[i][0], v[i][1], v[i][2], v[i][3], inverse),
+                     rounded_four(v[i][4], v[i][5], v[i][6], v[i][7], inverse));
+      if ((first & 3) == 0) scales[8 * i] = peak[i] * (1.0F / (127.0F * kExchangedPart));
     }
   }
   /// Of step `step`.
@@ -171,7 +226,8 @@ struct EvenInput {
   }
 };
 
-/// This warp's part of a phase's input: of the others than down half of its pair's columns. With it, its squares.
+/// This warp's part of a phase's input: of the others than down half of its pair's columns. With it, its squares; of
+/// kEarlySquares their sum, in the first lane.
 template <EvenShape kShape, BlockType kType, int kKind>
 __device__ __forceinline__ float take_even(const Decode& p, int phase,
                                            const EvenInput<kShape, kType, kKind>& to, bool plain,
@@ -194,8 +250,15 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase,
     if constexpr (kJoined) {
       v[0] = activate4(p.o_act, join_even<kShape, Input::kTaking>(wait, from, first));
     } else {
-      wait_for_vectors(wait, from + 4 * first, v, 16 + kKind,
-                       [&to](int i) { return to.exists(i); });
+      wait_for_vectors<Input::kHalves>(wait, from + 4 * first, v, 16 + kKind,
+                                       [&to](int i) { return to.exists(i); });
+      if constexpr (Input::kHalves) {
+        to.keep_rounded_halves(v);
+        return 0.0F;
+      } else {
+#pragma unroll
+        for (int i = 0; i < kVectors; ++i) v[i] = unmarked(v[i]);
+      }
     }
   }
   float squared = 0.0F;
@@ -205,13 +268,17 @@ __device__ __forceinline__ float take_even(const Decode& p, int phase,
       squared *= (thread_index() & Input::kTaking) == 0 ? 1.0F : 0.0F;
     v[0] = times(v[0], weight);
   }
-  if constexpr (kBlocks) to.keep_rounded(v);
+  if constexpr (kBlocks) to.keep_rounded(v, squared);
   if (!kBlocks || plain) to.keep_plain(v);
+  if constexpr (kKind < 3 && Input::kEarlySquares) {
+#pragma unroll
+    for (int o = 8; o < Input::kTaking; o <<= 1) squared += __shfl_xor_sync(~0U, squared, o);
+  }
   return squared;
 }
 
-/// This thread's row, from the sums of all columns.
-template <EvenShape kShape, int kKind>
+/// This thread's row, from the sums of all columns. `tid`: as of even_row(). kType: of the matrix.
+template <EvenShape kShape, BlockType kType, int kKind>
 __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenRow& row,
                                          const float* partial, int tid) {
   constexpr int kWays = even_ways(kShape, kKind);
@@ -221,12 +288,17 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
   const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
   float* const x =
       shared_at<float>(p.shared.x) + block_index() * (kShape.wide / kShape.blocks) + tid;
-  const float before = (kKind & 1) != 0 ? *x : 0.0F;
+  const float before = even_first_shown(kShape) > 0 ? row.before : (kKind & 1) != 0 ? *x : 0.0F;
   const float factor = norm_factor(p, phase, kKind);
   if constexpr (kKind == 2) {
     float2 v = sum_of_ways<kWays>(reinterpret_cast<const float2*>(partial) + row.at, kStride / 2);
     v.x *= factor, v.y *= factor;
-    wait.write_once(row.to, v.x * v.y * reciprocal(1.0F + __expf(-v.x)));
+    const float h = v.x * v.y * reciprocal(1.0F + __expf(-v.x));
+    if constexpr (kExchangesHalves<kShape, kType, 3>) {
+      wait.write_half(reinterpret_cast<std::uint16_t*>(row.to), h);
+    } else {
+      wait.write_once(row.to, h);
+    }
     return;
   }
   const float v = fmaf(sum_of_ways<kWays>(partial + row.at, kStride), factor, before);
@@ -265,8 +337,10 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   const EvenRing in = EvenRing::of(p);
   const EvenLane walks{p, ring, in, warp, lane};
   const unsigned use = p.use + unsigned(layer);
-  const EvenRow row =
-      even_row<kShape, kKind>(p, w, p.exchange + std::size_t(use & 1U) * unsigned(p.at.total), tid);
+  constexpr int kFirstShown = even_first_shown(kShape);
+  float* const set = p.exchange + std::size_t(use & 1U) * unsigned(p.at.total);
+  EvenRow row;
+  if constexpr (kFirstShown == 0) row = even_row<kShape, kType, kKind>(p, w, set, tid);
   float* const partial = shared_at<float>(p.shared.partial) + (phase & 1) * even_partial(kShape);
   // Gates that are stored as f16 come behind q, k, v in the ring.
   using Gates = EvenWalk<kShape, BlockType::f16, 0>;
@@ -292,7 +366,8 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     for (int s = 0; s < Walk::kWarpSteps; ++s)
       input[s] = x.load(Walk::way(warp) * Walk::kWarpSteps + s, lane);
     if constexpr (kKind < 3) {
-      const float sum = warp_sum(squared);
+      const float sum =
+          EvenInput<kShape, kType, kKind>::kEarlySquares ? squared : warp_sum(squared);
       if (lane == 0) *squares = sum;
     }
     marks.mark();
@@ -305,14 +380,55 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     }
     marks.mark();
   } else {
+    if constexpr (kFirstShown > 0)
+      row = even_row<kShape, kType, kKind>(p, w, set, tid - kFirstShown);
     pass_even<Walk>(p, ring, in, units, lane);
     if constexpr (kKind == 0) pass_even<Gates>(p, ring, in, gates, lane);
     if (kKind < 3 && lane == 0) squares_of(p, phase)[warp] = 0.0F;
   }
   sync_first<kDecodeThreads>();
   since = clock_low();
-  if (row.to != nullptr) show_row<kShape, kKind>(p, phase, row, partial, tid);
+  if (row.to != nullptr) show_row<kShape, kType, kKind>(p, phase, row, partial, tid - kFirstShown);
   marks.mark();
+}
+
+/// The best choice of a warp's lanes, in all of them.
+__device__ __forceinline__ std::uint64_t warp_choice(std::uint64_t best) {
+  const unsigned key = __reduce_max_sync(~0U, unsigned(best >> 32));
+  const unsigned token = __reduce_max_sync(~0U, unsigned(best >> 32) == key ? unsigned(best) : 0U);
+  return std::uint64_t(key) << 32 | token;
+}
+
+/// Chooses the next token, behind the head. `best`: of this thread's rows.
+__device__ __forceinline__ void choose_token(std::uint64_t best, int tid) {
+  const Decode& p = program<0>(0);
+  const DecodeChoice& choice = p.choice;
+  const int lane = tid & 31, warp = tid >> 5;
+  auto* const of_warps = shared_at<std::uint64_t>(p.shared.rounded);  // all inputs are used up
+  best = warp_choice(best);
+  if (lane == 0) of_warps[warp] = best;
+  sync_first<kDecodeThreads>();
+  if (warp != 0) return;
+  best = warp_choice(lane < kDecodeWarps ? of_warps[lane] : 0);
+  std::uint32_t before = 0;
+  if (lane == 0) {
+    store_choice(choice.best + block_index(), best);
+    before = count_block(choice.counted);
+  }
+  if (__shfl_sync(~0U, before, 0) + 1 != unsigned(p.grid)) return;
+  best = 0;
+#pragma unroll 1
+  for (int i = lane; i < p.grid; i += 32) {
+    const std::uint64_t other = load_choice(choice.best + i);
+    best = other > best ? other : best;
+  }
+  best = warp_choice(best);
+  if (lane != 0) return;
+  const std::uint32_t token = best == 0 ? kNoToken : chosen_token(best);
+  *choice.counted = 0;
+  *choice.token = std::int32_t(token == kNoToken ? 0U : token);
+  choice.segment->position += 1;
+  store_host(choice.drawn, std::uint64_t(choice.ticket) << 32 | token);
 }
 
 /// A thread of the warps that multiply. kTypes: of the head.
@@ -348,7 +464,9 @@ __device__ __forceinline__ void consume_even(int cta) {
     }
   }
   constexpr int kWholeSteps = kShape.splits == 0 ? kShape.wide : 0;
-  do_phase<kTypes, 0, kWholeSteps, kWholeSteps>(ring, phases, 4, opaque(tid), in_layers, marks);
+  const std::uint64_t best =
+      do_phase<kTypes, 0, kWholeSteps, kWholeSteps>(ring, phases, 4, opaque(tid), in_layers, marks);
+  if (program<0>(0).choice.token != nullptr) choose_token(best, thread_index());
 }
 
 }  // namespace runnel::cuda

@@ -169,7 +169,7 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
 
   Status launch(const Pass& p, std::span<const PlanItem> items) {
     if (p.tokens == 1) {
-      RUNNEL_CHECK_OK(launch_step(p.launch));
+      RUNNEL_CHECK_OK(launch_step(p.launch, nullptr));
       if (items[0].wanted == LogitsWanted::none) return {};
       return copy_logits(p.launch.stream, 1, items[0].logits.data());
     }
@@ -214,10 +214,11 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
 
   /// One token and its logits, as a graph that is recorded on first use. Everything that differs
   /// between sessions and tokens is read from device memory, so one graph serves them all.
-  Status launch_step(const Launch& l) override {
+  Status launch_step(const Launch& l, const Sample* greedy) override {
     if (step_kernel_ != nullptr) {
       const PlanBuffers& b = recorder_->buffers();
-      return step_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get());
+      return step_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get(),
+                                  greedy);
     }
     if (!step_) {
       const Pass one{.launch = l, .tokens = 1, .num_segments = 1, .many = false};
@@ -228,6 +229,8 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
     }
     return check(cudaGraphLaunch(step_.get(), l.stream), "launch a step");
   }
+
+  bool chooses() const override { return step_kernel_ != nullptr && step_kernel_->chooses(); }
 
   std::shared_ptr<ResidentModel> m_;
   int max_tokens_;

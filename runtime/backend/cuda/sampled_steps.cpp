@@ -157,9 +157,10 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   }
   const Launch launch = model_->launch();
   failures(pass) = host_.failures();
-  RUNNEL_CHECK_OK(host_.launch_step(launch));
   sample_.ticket = pass;
   sample_.drawn = b_.drawn.get() + pass % kDrawnPlaces;
+  const bool chosen = greedy() && host_.chooses();
+  RUNNEL_CHECK_OK(host_.launch_step(launch, chosen ? &sample_ : nullptr));
   if (masked()) {
     const std::size_t place = pass % kDrawnPlaces;
     mask_.words = b_.masks.get() + place * mask_words();
@@ -168,9 +169,14 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
     mask_.ticket = pass;
     RUNNEL_CHECK_OK(check(mask_logits(launch.stream, mask_), "wait for a mask"));
   }
-  RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
+  if (!chosen) RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
   state_.advance(1);
   return {};
+}
+
+bool CudaSteps::greedy() const {
+  return !masked() && sample_.inverse_temperature == 0.0F && sample_.biases == 0 &&
+         sample_.window == 0 && sample_.dry_range == 0;
 }
 
 /// Calls nothing of CUDA's, which may wait for the draw that waits for this.

@@ -46,7 +46,9 @@ class StepHost {
   virtual const PlanBuffers& buffers() const = 0;
   /// The next step's token and segment, copied in; what ran on the buffers before is done.
   virtual Status put(TokenId token, const Segment& segment) = 0;
-  virtual Status launch_step(const Launch& launch) = 0;
+  /// `greedy`: null or, if chooses(), a draw of the largest logit that the step makes itself.
+  virtual Status launch_step(const Launch& launch, const Sample* greedy) = 0;
+  virtual bool chooses() const = 0;
   /// Waits for the stream; the logits of the last step.
   virtual Status wait_for_logits(float* to) = 0;
   /// How often steps of this plan or others did not finish; any thread may call it. See StepKernel.
@@ -98,6 +100,8 @@ class CudaSteps final : public DrawAhead {
   volatile std::uint64_t& late(std::uint32_t pass) const {
     return b_.masks_late.get()[pass % kDrawnPlaces];
   }
+  /// Whether the largest of the logits is drawn, as they are.
+  bool greedy() const;
   std::size_t mask_words() const { return b_.masks.size() / kDrawnPlaces; }
 
   StepHost& host_;

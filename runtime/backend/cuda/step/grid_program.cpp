@@ -288,16 +288,12 @@ class GridLayout {
     p_.poll = tuning_.poll > 0 ? 2 - tuning_.poll : p_.warp_slots, p_.keep = tuning_.keep;
     if (limits_.head_only) out_.why_not_even = "the head alone";
     if (p_.even != 0) {
-      // An answer takes that long at least, and questions keep it off.
-      constexpr std::uint32_t kPauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
-      constexpr std::uint32_t kWide[kDecodePauses] = {1200, 4000, 1200, 1500, 2500};
-      constexpr std::uint32_t kWithSplits[kDecodePauses] = {1200, 4900, 1200, 1500, 900};
-      const auto& chosen = p_.warp_slots == 0                     ? kWithSplits
-                           : p_.shapes[0].type == BlockType::wide ? kWide
-                                                                  : kPauses;
-      for (int i = 0; i < kDecodePauses; ++i)
-        p_.pauses[i] =
-            tuning_.pauses[i] < 0 ? chosen[i] : static_cast<std::uint32_t>(tuning_.pauses[i]);
+      const EvenShape& shape = limits_.even[static_cast<std::size_t>(p_.even) - 1];
+      std::copy(std::begin(shape.pauses), std::end(shape.pauses), p_.pauses);
+      if (p_.shapes[0].type == BlockType::wide) p_.pauses[4] = 2500;
+      for (int i = 0; i < kDecodePauses; ++i) {
+        if (tuning_.pauses[i] >= 0) p_.pauses[i] = static_cast<std::uint32_t>(tuning_.pauses[i]);
+      }
     }
     p_.d = m_.hidden_size, p_.inner = l_.intermediate_size, p_.vocab = m_.vocab_size;
     p_.heads = l_.num_heads, p_.kv_heads = l_.num_kv_heads;

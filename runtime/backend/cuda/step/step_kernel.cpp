@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/cuda/step/step_kernel.h"
 
+#include "cuda/step_grid_even.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cuda {
@@ -61,6 +62,10 @@ Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
   RUNNEL_TRY(k.exchange_, device_array<float>(2 * static_cast<std::size_t>(d.at.total) +
                                                   static_cast<std::size_t>(d.d),
                                               "what blocks exchange"));
+  if (d.even != 0 && even_kernel(d) != nullptr) {
+    RUNNEL_TRY(k.choices_, device_array<std::uint64_t>(static_cast<std::size_t>(d.grid) + 1,
+                                                       "what blocks choose"));
+  }
   RUNNEL_TRY(k.timed_out_, pinned_array<std::uint32_t>(1, "a flag"));
   RUNNEL_CHECK_OK(upload(k.layers_, layout.grid.layers, stream));
   if (k.in_cluster_) RUNNEL_CHECK_OK(upload(k.cluster_layers_, layout.cluster->layers, stream));
@@ -102,6 +107,9 @@ Status StepKernel::clear(cudaStream_t stream) {
   *timed_out_.get() = 0;
   RUNNEL_CHECK_OK(check(cudaMemsetAsync(exchange_.get(), 0, exchange_.bytes(), stream),
                         "clear what blocks exchange"));
+  if (choices_.size() > 0)
+    RUNNEL_CHECK_OK(check(cudaMemsetAsync(choices_.get(), 0, choices_.bytes(), stream),
+                          "clear what blocks exchange"));
   return check(cudaStreamSynchronize(stream), "clear what blocks exchange");
 }
 
@@ -111,7 +119,7 @@ Status StepKernel::trace(std::uint64_t* clocks) {
 }
 
 Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
-                          float* logits) {
+                          float* logits, const Sample* greedy) {
   const std::lock_guard lock(launching_);
   if (shifted_) {
     shift_.token = token, shift_.segment = segment, shift_.logits = logits;
@@ -123,6 +131,16 @@ Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const 
   decode_.token = token;
   decode_.segment = segment;
   decode_.logits = logits;
+  decode_.choice = {};
+  if (greedy != nullptr) {
+    std::uint64_t* const counted = choices_.get() + decode_.grid;
+    decode_.choice = {.best = choices_.get(),
+                      .counted = reinterpret_cast<std::uint32_t*>(counted),
+                      .token = greedy->token,
+                      .segment = greedy->segment,
+                      .drawn = greedy->drawn,
+                      .ticket = greedy->ticket};
+  }
   if (in_cluster_) {
     cluster_.token = token;
     cluster_.segment = segment;

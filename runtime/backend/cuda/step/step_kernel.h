@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "cuda/sample.h"
 #include "cuda/step_head.h"
 #include "runtime/backend/cuda/handles.h"
 #include "runtime/backend/cuda/step/cluster_program.h"
@@ -37,8 +38,10 @@ class StepKernel {
                                                     std::uint32_t poll_limit = kPollLimit);
 
   /// One token: reads *token and *segment on the device, advances the state, writes the logits. All calls on one stream.
+  /// @param greedy  null or, if chooses(), a draw of the largest logit, which then needs no kernel of its own
   Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
-                float* logits);
+                float* logits, const Sample* greedy = nullptr);
+  bool chooses() const { return choices_.size() > 0; }
 
   /// How often the kernel was made ready again because a token did not finish. Plans share it: one that launches
   /// keeps the number, and learns by it later what others found. Any thread may call it.
@@ -56,8 +59,8 @@ class StepKernel {
   }
 
   std::uint64_t bytes() const {
-    return layers_.bytes() + cluster_layers_.bytes() + exchange_.bytes() + shift_layers_.bytes() +
-           shift_sources_.bytes() + shift_items_.bytes();
+    return layers_.bytes() + cluster_layers_.bytes() + exchange_.bytes() + choices_.bytes() +
+           shift_layers_.bytes() + shift_sources_.bytes() + shift_items_.bytes();
   }
 
   const Decode& decode() const { return decode_; }
@@ -86,6 +89,7 @@ class StepKernel {
   DeviceArray<DecodeLayer> layers_;
   DeviceArray<ClusterLayer> cluster_layers_;
   DeviceArray<float> exchange_;
+  DeviceArray<std::uint64_t> choices_;  // [grid + 1]: of each block, and how many have chosen
   PinnedArray<std::uint32_t> timed_out_;
 };
 
