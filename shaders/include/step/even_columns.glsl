@@ -21,6 +21,14 @@ SHAPE_OF(0, D, (kProjected - GATES * H * MEMORY) / GROUPS, kWarps)
 SHAPE_OF(1, kOut, D / GROUPS, WAYS_OF(1))
 SHAPE_OF(2, D, 2 * INNER / GROUPS, WAYS_OF(2))
 SHAPE_OF(3, INNER, D / GROUPS, WAYS_OF(3))
+// Threads that show rows: of the subgroups without columns, if there are two. They prepare their rows while the others
+// multiply, and these go on to the next stage while rows are shown.
+const uint kBusy01 = kSlices0 * kWays0 > kSlices1 * kWays1 ? kSlices0 * kWays0 : kSlices1 * kWays1;
+const uint kBusy23 = kSlices2 * kWays2 > kSlices3 * kWays3 ? kSlices2 * kWays2 : kSlices3 * kWays3;
+const uint kBusy = kBusy01 > kBusy23 ? kBusy01 : kBusy23;
+const uint kFirstShown = kBusy + 2 <= kWarps ? kBusy * kLanes : 0, kShowing = THREADS - kFirstShown;
+/// The thread's number among them; of others a number behind all rows.
+uint shown() { return THREAD >= kFirstShown ? THREAD - kFirstShown : 0x10000000u; }
 // For f where it is a matrix of its own (even_gates.glsl), beside stage 0: rows of a workgroup, of a subgroup, sums of
 // a lane before they are added up, and rows that there is room for.
 const uint kGateRows = GATES * H * MEMORY / GROUPS, kGateTurns = (kGateRows + kWays0 - 1) / kWays0;
@@ -34,6 +42,14 @@ ROOM_OF(0, kGateRoom)
 ROOM_OF(1, 0)
 ROOM_OF(2, 0)
 ROOM_OF(3, 0)
+// Whether down's input is exchanged as f16, and words of it that a workgroup makes.
+#ifdef RUNNEL_DOT
+const uint kHalfWords = (kVectors3 > 1 ? 1 : 0) * (kRows2 % 4 == 0 ? 1 : 0);
+#else
+const uint kHalfWords = 0;
+#endif
+const bool kHalves = kHalfWords != 0;
+const uint kHidden = kRows2 / 2 / (1 + kHalfWords);
 // Items of a stage that a lane asks for before its input is there; the others while these are multiplied.
 #define AHEAD_OF(S) const uint kAhead##S = kItems##S < HELD ? kItems##S : HELD;
 AHEAD_OF(0)
@@ -161,6 +177,13 @@ float block_peak(vec4 v) {
   peak = max(peak, subgroupShuffleXor(peak, 2));
   return max(peak, subgroupShuffleXor(peak, 4));
 }
+/// The same where a lane has two vectors of its block.
+float pair_peak(vec4 v, vec4 w) {
+  const vec4 larger = max(abs(v), abs(w));
+  float peak = max(max(larger.x, larger.y), max(larger.z, larger.w));
+  peak = max(peak, subgroupShuffleXor(peak, 1));
+  return max(peak, subgroupShuffleXor(peak, 2));
+}
 // Slices of more than a vector a lane, rounded.
 #define ROUNDED_OF(S) (kVectors##S > 1 ? kSlices##S * (kSlice##S / 32) : 0)
 const uint kRounded01 = ROUNDED_OF(0) > ROUNDED_OF(1) ? ROUNDED_OF(0) : ROUNDED_OF(1);
@@ -169,8 +192,9 @@ const uint kRounded = kRounded01 > kRounded23 ? kRounded01 : kRounded23;  // blo
 shared uvec4 rounded_words[2 * kRounded + 1];
 shared float rounded_peaks[kRounded + 1];
 
-/// Rounds the blocks of slice `slice`, `count` vectors a lane, and hands each lane its item's columns.
-Columns columns_of(const vec4 v[4], uint count, uint slice, uint in_team) {
+/// Rounds the blocks of slice `slice`, `count` vectors a lane, and hands each lane its item's columns. `halves`: pairs of
+/// vectors lie together, and they are in parts.
+Columns columns_of(const vec4 v[4], uint count, const bool halves, uint slice, uint in_team) {
   Columns x;
   float peak;
 #ifdef W_Q8_0
@@ -193,12 +217,24 @@ Columns columns_of(const vec4 v[4], uint count, uint slice, uint in_team) {
   } else {
 #endif
     const uint first = slice * count * kLanes;  // vector
-    [[unroll]] for (uint j = 0; j < 4; ++j) {
-      if (j < count) {
-        const float own = block_peak(v[j]);
-        const uint at = first + j * kLanes + LANE;
-        rounded_words[at / 4][at % 4] = round_bytes(v[j], own);
-        if (LANE % 8 == 0) rounded_peaks[at / 8] = own;
+    if (halves) {
+      [[unroll]] for (uint j = 0; j < 4; j += 2) {
+        if (j < count) {
+          const float own = pair_peak(v[j], v[j + 1]);
+          const uint at = first + 2 * (j / 2 * kLanes + LANE);
+          rounded_words[at / 4][at % 4] = round_bytes(v[j], own);
+          rounded_words[at / 4][at % 4 + 1] = round_bytes(v[j + 1], own);
+          if (LANE % 4 == 0) rounded_peaks[at / 8] = own / kExchangedPart;
+        }
+      }
+    } else {
+      [[unroll]] for (uint j = 0; j < 4; ++j) {
+        if (j < count) {
+          const float own = block_peak(v[j]);
+          const uint at = first + j * kLanes + LANE;
+          rounded_words[at / 4][at % 4] = round_bytes(v[j], own);
+          if (LANE % 8 == 0) rounded_peaks[at / 8] = own;
+        }
       }
     }
     subgroupMemoryBarrierShared();
@@ -224,7 +260,7 @@ Columns columns_of(const vec4 v[4], uint count, uint slice, uint in_team) {
   return x;
 }
 #else
-Columns columns_of(const vec4 v[4], uint count, uint slice, uint in_team) {
+Columns columns_of(const vec4 v[4], uint count, const bool halves, uint slice, uint in_team) {
   Columns x;
   if (count == 1) {
     [[unroll]] for (uint e = 0; e < 4; ++e) {

@@ -7,6 +7,7 @@
 //   WITH_COLUMNS            what else is made of them: v, of `slice` and `way`
 //   ASK_NEXT                asks for what comes next
 //   FROM_STREAM             the input is the token's embedding
+//   HALVES                  the input is f16, kExchangedPart of it: a lane takes half as many vectors, of eight columns
 {
   // Known to the driver where all subgroups have columns.
   bool works = true;
@@ -16,7 +17,10 @@
   vec4 v[4];
   if (works) {
     const uint at4 = slice * (OF(kSlice) / 4);
-#define EVEN_VECTOR(J) vector_at(at4, J, OF(kVectors), OF(kColumns), OF(kMissing))
+#define EVEN_VECTORS (HALVES ? OF(kVectors) / 2 : OF(kVectors))  // of 16 bytes
+#define EVEN_VECTOR(J)                                                                                              \
+  (HALVES ? min(at4 / 2 + J * kLanes + LANE, OF(kMissing) > 0 ? OF(kColumns) / 8 - 1 : ~0u)                         \
+          : vector_at(at4, J, OF(kVectors), OF(kColumns), OF(kMissing)))
     vec4 weight[4];
     [[unroll]] for (uint j = 0; j < 4; ++j) weight[j] = vec4(1.0);
     if (HAS_WEIGHT) {
@@ -35,8 +39,8 @@
     [[dont_unroll]] for (;;) {
       uint missing = 0;
       [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (j < OF(kVectors)) {
-          if (OF(kVectors) == 1) {
+        if (j < EVEN_VECTORS) {
+          if (EVEN_VECTORS == 1) {
             seen[j] = act4.v[from4 + EVEN_VECTOR(j)];
           } else if (((((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag))) & 1) != 0) {
             seen[j] = act4.v[from4 + EVEN_VECTOR(j)];
@@ -44,18 +48,27 @@
         }
       }
       [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (j < OF(kVectors)) missing |= ((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag));
+        if (j < EVEN_VECTORS) missing |= ((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag));
       }
       --poll_limit;
       if (subgroupAll((missing & 1) == 0 || poll_limit < 0)) break;
     }
-    [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = j < OF(kVectors) ? uintBitsToFloat(seen[j] & ~kTag) : vec4(0.0);
+    if (HALVES) {
+      [[unroll]] for (uint j = 0; j < 4; ++j) {
+        const uvec2 two = (j % 2 == 0 ? seen[j / 2].xy : seen[j / 2].zw) & ~kTag;
+        v[j] = j < OF(kVectors) ? vec4(unpackHalf2x16(two.x), unpackHalf2x16(two.y)) : vec4(0.0);
+      }
+    } else {
+      [[unroll]] for (uint j = 0; j < 4; ++j) v[j] = j < OF(kVectors) ? uintBitsToFloat(seen[j] & ~kTag) : vec4(0.0);
+    }
 #endif
     if (OF(kMissing) > 0) {
       [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (at4 + vector_of(j, OF(kVectors)) >= OF(kColumns) / 4) v[j] = vec4(0.0);
+        const uint of_lane = HALVES ? 2 * (j / 2 * kLanes + LANE) : vector_of(j, OF(kVectors));
+        if (at4 + of_lane >= OF(kColumns) / 4) v[j] = vec4(0.0);
       }
     }
+#undef EVEN_VECTORS
 #undef EVEN_VECTOR
     if (HAS_SQUARES) {
       precise float squares = 0.0;
@@ -75,7 +88,7 @@
   // columns, behind the branch, so that nothing is copied.
   const bool asks_within = OF(kSlices) * OF(kWays) == kWarps;
   if (works) {
-    const Columns x = columns_of(v, OF(kVectors), slice, in_team);
+    const Columns x = columns_of(v, OF(kVectors), HALVES, slice, in_team);
     const uint shift = SHIFT_OF(slice * OF(kAcross) + in_team);
     [[unroll]] for (uint first = 0; first < OF(kTurns); first += 8) {
       float sums[8];

@@ -65,6 +65,13 @@ uvec4 look4(bool mine, uint at4) {
   return v;
 }
 float without_tag(float v) { return uintBitsToFloat(floatBitsToUint(v) & ~kTag); }
+// Values of a SwiGLU as two f16 a word, where eight bits are what readers round them to: an eighth, so that 500,000 is not
+// too large.
+const float kExchangedPart = 0.125;
+void publish_halves(uint at, float v, float w) {
+  const vec2 parts = clamp(vec2(v, w) * kExchangedPart, -65472.0, 65472.0);
+  act.v[at] = ((packHalf2x16(parts) + kTag) & ~kTag) | tag;
+}
 void publish(uint at, float v) { act.v[at] = (floatBitsToUint(v) & ~kTag) | tag; }
 
 float lanes_sum(float v) {
