@@ -162,7 +162,7 @@ struct DecodeTuning {
   std::int32_t cluster_blocks = 0;  // 0: kClusterBlocks
 };
 
-/// The next token, if it is the one with the largest logit: chosen by the last block that has its logits.
+/// A draw of the largest logit, made in the kernel: by the last block to finish its rows of the head.
 struct DecodeChoice {
   std::uint64_t* best = nullptr;     // [grid] of each block
   std::uint32_t* counted = nullptr;  // blocks that have written theirs; 0 between tokens
@@ -226,8 +226,8 @@ struct Decode {
 };
 inline constexpr int kDecodeTrace = 4096;
 
-/// One token: reads *token and *segment, advances the state, writes the logits. Without blocks for
-/// the layers: the logits of what another kernel, launched just before, puts where the head's input is exchanged.
+/// One token: reads *token and *segment, advances the state, writes the logits; if `choice` asks for it, draws the next
+/// token and moves *segment on. Without blocks for the layers: the logits of what another kernel, launched just before, puts where the head's input is exchanged.
 cudaError_t decode_step(cudaStream_t stream, const Decode&);
 /// Allows its shared memory. An error: not on this device.
 cudaError_t prepare_decode();

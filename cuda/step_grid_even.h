@@ -16,7 +16,7 @@ struct EvenShape {
   int rows = 0;    // of a block in one phase, at most
   int splits = 0;  // shares of a query head's slots, a block each; 0: warps share the slots
   int share = 0;   // slots of a split, all positional or all memory
-  // Of Decode. An answer takes that long at least, and polls keep it off.
+  // Defaults of Decode::pauses. An answer takes that long at least, and polls keep it off.
   std::uint32_t pauses[kDecodePauses] = {1200, 4000, 1200, 1500, 900};
 };
 
@@ -66,13 +66,14 @@ constexpr int even_padded(EvenShape s, int kind) {
 
 /// Warps that have columns in one phase: two share those of each way, but down's.
 constexpr int even_busy(EvenShape s, int kind) { return even_ways(s, kind) * (kind == 3 ? 1 : 2); }
-/// The first thread that shows rows: of the warps without columns, if they are enough. They have the time to prepare it,
-/// and the others are at the next phase's weights meanwhile.
-constexpr int even_first_shown(EvenShape s) {
+/// The first thread that shows rows: of the warps without columns, if they are enough for all of a block. They prepare
+/// their rows while the others multiply, and these are at the next phase's weights while rows are shown. 0: all do.
+constexpr int even_first_showing(EvenShape s) {
   int busy = 0;
   for (int kind = 0; kind < 4; ++kind) busy = even_busy(s, kind) > busy ? even_busy(s, kind) : busy;
-  const int idle = kDecodeWarps - busy;
-  return idle >= 2 && s.rows <= 2 * 32 * idle ? 32 * busy : 0;
+  const int threads = 32 * (kDecodeWarps - busy);  // a warp for q, k and v, one for the gates
+  const bool enough = threads >= 64 && s.rows <= 2 * threads && s.wide / s.blocks <= threads;
+  return s.splits > 0 && enough ? 32 * busy : 0;
 }
 
 /// How such a phase is walked, in units: tiles of block types, rows of plain types.

@@ -5,8 +5,8 @@
 // A product is split by columns: a subgroup has a slice of them, of all rows of its workgroup or, with others, of tiles in
 // turns. It takes those columns by itself; a lane then has its columns in registers and an item of each row. The last
 // slice may lack columns.
-// One barrier per stage, behind which one thread per row adds the slices' sums, of a subgroup without columns where there
-// are such.
+// One barrier per stage, behind which one thread per row adds the slices' sums: of a subgroup without columns, where
+// those are enough.
 // A layer is straight code with registers of their own for each stage: what comes next is loaded behind a stage's
 // products, that of the output behind the slots; together with gate and up's where few workgroups have slots. Nothing is
 // under way where the loop over layers begins again, for registers that are would be copied there, and a copy waits for
@@ -112,14 +112,14 @@ const bool kMostHaveSlots = 2 * H * PARTS > GROUPS;
 const uint kBiased = (G + 1) * H * K + H * V;  // rows of q, k and v
 /// The bias of this thread's row from `n` on, if it has one.
 float ask_bias(uint layer, uint n) {
-  const uint row = gl_WorkGroupID.x * kRows0 + min(n + shown(), kRows0 - 1);
+  const uint row = gl_WorkGroupID.x * kRows0 + min(n + showing(), kRows0 - 1);
   return vectors_here.v[in_table(layer, kStepBiases) + min(row, kBiased - 1)];
 }
 
 /// `bias`: of this thread's first row.
 void publish_projected(uint base, uint layer, float bias) {
   for (uint n = 0; n < kRows0 + kGateRows; n += kShowing) {
-    const uint row = n + shown();
+    const uint row = n + showing();
     uint at = row, to = gl_WorkGroupID.x * kRows0 + row;
     if (GATES != 0 && row >= kRows0) {
       at = row - kRows0 + (kRoom0 - kGateRoom);
@@ -140,12 +140,13 @@ void publish_projected(uint base, uint layer, float bias) {
 
 /// Row `row` of gate and up.
 float hidden(uint row, float factor) {
-  const float gated = sum_even(kSlices2, kRoom2, 2 * row) * factor, up = sum_even(kSlices2, kRoom2, 2 * row + 1) * factor;
+  const float gated = sum_even(kSlices2, kRoom2, 2 * row) * factor;
+  const float up = sum_even(kSlices2, kRoom2, 2 * row + 1) * factor;
   return swish(gated) * up;
 }
 void publish_hidden(uint base) {
   for (uint n = 0; n < kHidden; n += kShowing) {
-    const uint i = n + shown();
+    const uint i = n + showing();
     if (i < kHidden) {
       const float factor = inversesqrt(all_even_squares(kSlices2, 1, 0) / float(D) + a.eps);
       const uint to = base + kAtHidden + gl_WorkGroupID.x * kHidden + i;
@@ -171,7 +172,7 @@ void main() {
   barrier();
   const uint layers = a.phases / 4;
   float residual = 0.0;  // x of the row of D that this thread has
-  if (shown() < kRows1) residual = stream.v[me * kRows1 + shown()];
+  if (showing() < kRows1) residual = stream.v[me * kRows1 + showing()];
 
 #define OF OF0
 #define HALVES false
@@ -231,11 +232,11 @@ void main() {
 #define ASK_NEXT ASK_FROM(2, kEarly, kAhead2)
 #include "step/even_stage.glsl"
 #undef ASK_NEXT
-    if (shown() < kRows1) {
+    if (showing() < kRows1) {
       float factor = 1.0;
       if (OUT_NORM != 0) factor = inversesqrt(all_odd_squares(kSlices1, 1, 0) / float(kOut) + a.g_norm_eps);
-      residual = fma(sum_odd(kSlices1, kRoom1, shown()), factor, residual);
-      publish(base + kAtMiddle + me * kRows1 + shown(), residual);
+      residual = fma(sum_odd(kSlices1, kRoom1, showing()), factor, residual);
+      publish(base + kAtMiddle + me * kRows1 + showing(), residual);
     }
 
     // Gate and up.
@@ -280,10 +281,10 @@ void main() {
 #undef HALVES
 #define HALVES false
 #undef ASK_NEXT
-    if (shown() < kRows3) {
-      residual += sum_odd(kSlices3, kRoom3, shown());
-      publish(base + kAtX + me * kRows3 + shown(), residual);
-      if (!more) stream.v[me * kRows3 + shown()] = residual;
+    if (showing() < kRows3) {
+      residual += sum_odd(kSlices3, kRoom3, showing());
+      publish(base + kAtX + me * kRows3 + showing(), residual);
+      if (!more) stream.v[me * kRows3 + showing()] = residual;
     }
     if (!more) break;
 #undef WITH_COLUMNS

@@ -277,6 +277,10 @@ __device__ __forceinline__ std::uint32_t count_block(std::uint32_t* p) {
 __device__ __forceinline__ void store_host(std::uint64_t* p, std::uint64_t v) {
   asm volatile("st.relaxed.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
 }
+/// The same; what this thread and those that it waited for wrote before is there for the host, too.
+__device__ __forceinline__ void release_to_host(std::uint64_t* p, std::uint64_t v) {
+  asm volatile("st.release.sys.global.u64 [%0], %1;" ::"l"(p), "l"(v) : "memory");
+}
 /// What the host wrote to pinned memory.
 __device__ __forceinline__ std::uint32_t load_host(const std::uint32_t* p) {
   std::uint32_t v;

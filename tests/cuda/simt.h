@@ -405,6 +405,7 @@ inline std::uint32_t atomicMax(std::uint32_t* p, std::uint32_t v) {
 }
 inline std::uint32_t atomicExch(std::uint32_t* p, std::uint32_t v) { return std::exchange(*p, v); }
 inline void store_host(std::uint64_t* p, std::uint64_t v) { *p = v; }
+inline void release_to_host(std::uint64_t* p, std::uint64_t v) { *p = v; }
 /// A thread of the host may write while the grid runs.
 inline std::uint32_t load_host(const std::uint32_t* p) {
   return __atomic_load_n(p, __ATOMIC_RELAXED);

@@ -71,8 +71,10 @@ __device__ __forceinline__ float4 unmarked(float4 v) {
   return make_float4(unmarked(v.x), unmarked(v.y), unmarked(v.z), unmarked(v.w));
 }
 
-/// Values of a SwiGLU are exchanged as f16, each with such a bit of its own, where eight bits are what its readers round
-/// them to: the vector that all blocks poll is half as long. An eighth of the value, so that 500,000 is not too large.
+/// Values of a SwiGLU are exchanged as f16, each with such a bit of its own, where readers round blocks of them to eight
+/// bits: the vector that all blocks poll is half as long. An eighth of the value, so that f16's range, with ten bits of
+/// it, is 0.0005 to 500,000; what is larger becomes the largest, what is smaller is exact to a millionth.
+/// A half is written by itself and read in words: each word's halves have marks of their own.
 constexpr float kExchangedPart = 0.125F;
 __device__ __forceinline__ std::uint16_t marked_half(float v, unsigned bit) {
   constexpr float kLargest = 65472.0F;  // whose lowest bit is 0

@@ -19,15 +19,16 @@ namespace runnel::cuda {
 template <EvenShape kShape, BlockType kType, int kKind>
 constexpr bool kExchangesHalves = kKind == 3 && kShape.splits > 0 && Streamed<kType>::kBlocks;
 
-/// The row of a phase (of gate and up: the pair) that a thread shows, and where. `tid`: from the first that shows any.
+/// The row of a phase (of gate and up: the pair) that a thread shows, and where.
 struct EvenRow {
   float* to = nullptr;  // null: none
   int at = 0;           // its number among the block's
   Act act = Act::identity;
   int gate = -1;        // its number, if it is one
   float bias = 0.0F;    // of shapes whose slots are split
-  float before = 0.0F;  // what the sum is added to, of shapes whose first shown thread is not 0
+  float before = 0.0F;  // what the sum is added to, of shapes with warps that only show
 };
+/// `tid`: the thread's number from the first that shows rows on; negative: it shows none.
 template <EvenShape kShape, BlockType kType, int kKind>
 __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& w, float* set,
                                             int tid) {
@@ -72,7 +73,7 @@ __device__ __forceinline__ EvenRow even_row(const Decode& p, const DecodeLayer& 
       of.to = to + first + tid, of.at = tid;
       if constexpr (kKind == 2 && kExchangesHalves<kShape, kType, 3>)
         of.to = reinterpret_cast<float*>(reinterpret_cast<std::uint16_t*>(to) + first + tid);
-      if constexpr (even_first_shown(kShape) > 0 && (kKind & 1) != 0)
+      if constexpr (even_first_showing(kShape) > 0 && (kKind & 1) != 0)
         of.before = shared_at<const float>(p.shared.x)[first + tid];
     }
   }
@@ -288,7 +289,7 @@ __device__ __forceinline__ void show_row(const Decode& p, int phase, const EvenR
   const Waiter wait{p, ((use >> 1) & 1U) ^ 1U};
   float* const x =
       shared_at<float>(p.shared.x) + block_index() * (kShape.wide / kShape.blocks) + tid;
-  const float before = even_first_shown(kShape) > 0 ? row.before : (kKind & 1) != 0 ? *x : 0.0F;
+  const float before = even_first_showing(kShape) > 0 ? row.before : (kKind & 1) != 0 ? *x : 0.0F;
   const float factor = norm_factor(p, phase, kKind);
   if constexpr (kKind == 2) {
     float2 v = sum_of_ways<kWays>(reinterpret_cast<const float2*>(partial) + row.at, kStride / 2);
@@ -337,10 +338,10 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   const EvenRing in = EvenRing::of(p);
   const EvenLane walks{p, ring, in, warp, lane};
   const unsigned use = p.use + unsigned(layer);
-  constexpr int kFirstShown = even_first_shown(kShape);
+  constexpr int kFirstShowing = even_first_showing(kShape);
   float* const set = p.exchange + std::size_t(use & 1U) * unsigned(p.at.total);
   EvenRow row;
-  if constexpr (kFirstShown == 0) row = even_row<kShape, kType, kKind>(p, w, set, tid);
+  if constexpr (kFirstShowing == 0) row = even_row<kShape, kType, kKind>(p, w, set, tid);
   float* const partial = shared_at<float>(p.shared.partial) + (phase & 1) * even_partial(kShape);
   // Gates that are stored as f16 come behind q, k, v in the ring.
   using Gates = EvenWalk<kShape, BlockType::f16, 0>;
@@ -380,15 +381,16 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
     }
     marks.mark();
   } else {
-    if constexpr (kFirstShown > 0)
-      row = even_row<kShape, kType, kKind>(p, w, set, tid - kFirstShown);
+    if constexpr (kFirstShowing > 0)
+      row = even_row<kShape, kType, kKind>(p, w, set, tid - kFirstShowing);
     pass_even<Walk>(p, ring, in, units, lane);
     if constexpr (kKind == 0) pass_even<Gates>(p, ring, in, gates, lane);
     if (kKind < 3 && lane == 0) squares_of(p, phase)[warp] = 0.0F;
   }
   sync_first<kDecodeThreads>();
   since = clock_low();
-  if (row.to != nullptr) show_row<kShape, kType, kKind>(p, phase, row, partial, tid - kFirstShown);
+  if (row.to != nullptr)
+    show_row<kShape, kType, kKind>(p, phase, row, partial, tid - kFirstShowing);
   marks.mark();
 }
 
@@ -416,6 +418,7 @@ __device__ __forceinline__ void choose_token(std::uint64_t best, int tid) {
     before = count_block(choice.counted);
   }
   if (__shfl_sync(~0U, before, 0) + 1 != unsigned(p.grid)) return;
+  sync_warp();  // what the first lane acquired is there for all
   best = 0;
 #pragma unroll 1
   for (int i = lane; i < p.grid; i += 32) {
@@ -425,10 +428,11 @@ __device__ __forceinline__ void choose_token(std::uint64_t best, int tid) {
   best = warp_choice(best);
   if (lane != 0) return;
   const std::uint32_t token = best == 0 ? kNoToken : chosen_token(best);
+  // With a time-out that a block has reported, which no end of a kernel orders here.
+  release_to_host(choice.drawn, std::uint64_t(choice.ticket) << 32 | token);
   *choice.counted = 0;
   *choice.token = std::int32_t(token == kNoToken ? 0U : token);
   choice.segment->position += 1;
-  store_host(choice.drawn, std::uint64_t(choice.ticket) << 32 | token);
 }
 
 /// A thread of the warps that multiply. kTypes: of the head.

@@ -21,14 +21,15 @@ SHAPE_OF(0, D, (kProjected - GATES * H * MEMORY) / GROUPS, kWarps)
 SHAPE_OF(1, kOut, D / GROUPS, WAYS_OF(1))
 SHAPE_OF(2, D, 2 * INNER / GROUPS, WAYS_OF(2))
 SHAPE_OF(3, INNER, D / GROUPS, WAYS_OF(3))
-// Threads that show rows: of the subgroups without columns, if there are two. They prepare their rows while the others
-// multiply, and these go on to the next stage while rows are shown.
+// Threads that show rows: of the subgroups without columns, if they are enough for all of a workgroup. They prepare their
+// rows while the others multiply, and these go on to the next stage while rows are shown.
 const uint kBusy01 = kSlices0 * kWays0 > kSlices1 * kWays1 ? kSlices0 * kWays0 : kSlices1 * kWays1;
 const uint kBusy23 = kSlices2 * kWays2 > kSlices3 * kWays3 ? kSlices2 * kWays2 : kSlices3 * kWays3;
 const uint kBusy = kBusy01 > kBusy23 ? kBusy01 : kBusy23;
-const uint kFirstShown = kBusy + 2 <= kWarps ? kBusy * kLanes : 0, kShowing = THREADS - kFirstShown;
+const uint kIdle = (kWarps - kBusy) * kLanes;
+const uint kFirstShowing = kIdle < 64 ? 0 : kRows1 > kIdle ? 0 : kBusy * kLanes, kShowing = THREADS - kFirstShowing;
 /// The thread's number among them; of others a number behind all rows.
-uint shown() { return THREAD >= kFirstShown ? THREAD - kFirstShown : 0x10000000u; }
+uint showing() { return THREAD >= kFirstShowing ? THREAD - kFirstShowing : 0x10000000u; }
 // For f where it is a matrix of its own (even_gates.glsl), beside stage 0: rows of a workgroup, of a subgroup, sums of
 // a lane before they are added up, and rows that there is room for.
 const uint kGateRows = GATES * H * MEMORY / GROUPS, kGateTurns = (kGateRows + kWays0 - 1) / kWays0;
@@ -192,8 +193,8 @@ const uint kRounded = kRounded01 > kRounded23 ? kRounded01 : kRounded23;  // blo
 shared uvec4 rounded_words[2 * kRounded + 1];
 shared float rounded_peaks[kRounded + 1];
 
-/// Rounds the blocks of slice `slice`, `count` vectors a lane, and hands each lane its item's columns. `halves`: pairs of
-/// vectors lie together, and they are in parts.
+/// Rounds the blocks of slice `slice`, `count` vectors a lane, and hands each lane its item's columns. `halves`: pairs
+/// of vectors lie together, and they are in parts.
 Columns columns_of(const vec4 v[4], uint count, const bool halves, uint slice, uint in_team) {
   Columns x;
   float peak;

@@ -48,7 +48,8 @@
         }
       }
       [[unroll]] for (uint j = 0; j < 4; ++j) {
-        if (j < EVEN_VECTORS) missing |= ((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag));
+        if (j < EVEN_VECTORS)
+          missing |= ((seen[j].x ^ tag) | (seen[j].y ^ tag)) | ((seen[j].z ^ tag) | (seen[j].w ^ tag));
       }
       --poll_limit;
       if (subgroupAll((missing & 1) == 0 || poll_limit < 0)) break;

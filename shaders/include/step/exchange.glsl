@@ -65,8 +65,8 @@ uvec4 look4(bool mine, uint at4) {
   return v;
 }
 float without_tag(float v) { return uintBitsToFloat(floatBitsToUint(v) & ~kTag); }
-// Values of a SwiGLU as two f16 a word, where eight bits are what readers round them to: an eighth, so that 500,000 is not
-// too large.
+// Values of a SwiGLU as two f16 a word, where readers round blocks of them to eight bits. An eighth of them, so that f16's
+// range is 0.0005 to 500,000; what is larger becomes the largest, what is smaller is exact to a millionth.
 const float kExchangedPart = 0.125;
 void publish_halves(uint at, float v, float w) {
   const vec2 parts = clamp(vec2(v, w) * kExchangedPart, -65472.0, 65472.0);

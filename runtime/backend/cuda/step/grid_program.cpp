@@ -268,7 +268,9 @@ class GridLayout {
     }
     if (shape(0).tiles < e.blocks || std::max(rows, rows_of(kDecodeInputs + 1)) > e.rows)
       return false;
-    if (e.splits > 0 && rows_of(0) > 32) return false;  // a warp shows them
+    for (int i = 0; i < w.num_inputs; ++i) {
+      if (e.splits > 0 && rows_of(i) > 32) return false;  // a warp shows them
+    }
     for (int kind = 1; kind < 4; ++kind) {
       const DecodeShape& s = shape(kDecodeInputs - 1 + kind);
       if (s.type != type || s.rows % (1 << s.row_shift) != 0) return false;
