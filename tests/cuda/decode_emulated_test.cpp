@@ -482,6 +482,21 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
   }
 }
 
+TEST(EvenEmulated, WithoutANumberAmongTheLogitsNoTokenIsChosen) {
+  const auto all = cases();
+  const auto each = std::find_if(all.begin(), all.end(), [](const Case& c) {
+    return c.name == std::string("even_split_heads_of_128");
+  });
+  Emulated one(make_random_model(each->config, each->parts, 94), each->grid, each->tuning, false);
+  const std::vector<float> none(static_cast<std::size_t>(each->config.hidden_size), NAN);
+  one.program.layers.back().norms[4] = none.data();
+  one.choosing = true;
+  ASSERT_TRUE(one.step(1, 0));
+  EXPECT_EQ(one.drawn, std::uint64_t{7} << 32 | cuda::kNoToken);
+  EXPECT_EQ(one.chosen, 0);
+  EXPECT_TRUE(one.moved);
+}
+
 // Whose layers are wider than the ones emulated above, and thirty.
 TEST(ClusterEmulated, HasRoomForTheDefaultModel) {
   const auto all = cases();

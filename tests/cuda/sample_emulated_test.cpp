@@ -130,6 +130,16 @@ void compare(Random& random, std::int32_t vocab, int threads, int steps) {
   }
 }
 
+TEST(SampleEmulated, TheFirstOfTheLargestLogitsIsTheLargestChoice) {
+  EXPECT_EQ(cuda::choice_of(NAN, 3), 0U);
+  EXPECT_EQ(cuda::choice_of(-kInf, 3), 0U);
+  EXPECT_GT(cuda::choice_of(1.0F, 5), cuda::choice_of(0.5F, 1));
+  EXPECT_GT(cuda::choice_of(-1.0F, 5), cuda::choice_of(-2.0F, 1));
+  EXPECT_GT(cuda::choice_of(1.0F, 4), cuda::choice_of(1.0F, 5));
+  EXPECT_EQ(cuda::choice_of(0.0F, 4), cuda::choice_of(-0.0F, 4));
+  EXPECT_EQ(cuda::chosen_token(cuda::choice_of(-3.0F, 65535)), 65535U);
+}
+
 TEST(SampleEmulated, DrawsTheTokenOfTheHost) {
   Random random(71);
   for (int i = 0; i < 700; ++i) {
