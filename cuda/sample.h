@@ -7,6 +7,14 @@
 
 namespace runnel::cuda {
 
+/// What a draw leaves for the next step and for the host. Pointers are the device's.
+struct NextStep {
+  std::int32_t* token = nullptr;
+  Segment* segment = nullptr;      // moves on by the token just consumed
+  std::uint64_t* drawn = nullptr;  // in pinned host memory: ticket << 32 | token
+  std::uint32_t ticket = 0;
+};
+
 /// What is drawn from, how, and where the token goes. Pointers are the device's.
 struct Sample {
   float* logits = nullptr;  // [vocab] the same afterwards; with DRY alone some change in between
@@ -45,11 +53,7 @@ struct Sample {
   float* adjusted = nullptr;         // [vocab] scratch, with biases or a window
   std::uint32_t* weights = nullptr;  // [vocab] scratch, unless greedy
 
-  // The next step: its token, and the segment, which moves on by the token just consumed.
-  std::int32_t* token = nullptr;
-  Segment* segment = nullptr;
-  std::uint64_t* drawn = nullptr;  // in pinned host memory: ticket << 32 | token
-  std::uint32_t ticket = 0;
+  NextStep next;
 };
 
 /// Token of `drawn` where none can be chosen: every logit is -inf or not a number. The next step is

@@ -14,7 +14,7 @@
 
 #include <cstdint>
 
-#include "cuda/launch.h"
+#include "cuda/sample.h"
 
 namespace runnel::cuda {
 
@@ -166,11 +166,7 @@ struct DecodeTuning {
 struct DecodeChoice {
   std::uint64_t* best = nullptr;     // [grid] of each block
   std::uint32_t* counted = nullptr;  // blocks that have written theirs; 0 between tokens
-  std::int32_t* token =
-      nullptr;  // null: none is to be chosen; else as in Sample, and so what follows
-  Segment* segment = nullptr;
-  std::uint64_t* drawn = nullptr;
-  std::uint32_t ticket = 0;
+  NextStep next;                     // without a token: none is to be drawn
 };
 
 struct Decode {
@@ -227,7 +223,8 @@ struct Decode {
 inline constexpr int kDecodeTrace = 4096;
 
 /// One token: reads *token and *segment, advances the state, writes the logits; if `choice` asks for it, draws the next
-/// token and moves *segment on. Without blocks for the layers: the logits of what another kernel, launched just before, puts where the head's input is exchanged.
+/// token and moves *segment on. Without blocks for the layers: the logits of what another kernel, launched just before,
+/// puts where the head's input is exchanged.
 cudaError_t decode_step(cudaStream_t stream, const Decode&);
 /// Allows its shared memory. An error: not on this device.
 cudaError_t prepare_decode();

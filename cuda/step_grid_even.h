@@ -64,8 +64,10 @@ constexpr int even_padded(EvenShape s, int kind) {
   return even_ways(s, kind) * even_warp_steps(s, kind) * even_columns(s, kind);
 }
 
-/// Warps that have columns in one phase: two share those of each way, but down's.
-constexpr int even_busy(EvenShape s, int kind) { return even_ways(s, kind) * (kind == 3 ? 1 : 2); }
+/// Warps with the same columns.
+constexpr int even_apart(int kind) { return kind == 3 ? 1 : 2; }
+/// Warps that have columns in one phase.
+constexpr int even_busy(EvenShape s, int kind) { return even_ways(s, kind) * even_apart(kind); }
 /// The first thread that shows rows: of the warps without columns, if they are enough for all of a block. They prepare
 /// their rows while the others multiply, and these are at the next phase's weights while rows are shown. 0: all do.
 constexpr int even_first_showing(EvenShape s) {

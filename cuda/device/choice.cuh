@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// How logits are compared where the largest is chosen.
+// How logits are compared where the largest is chosen, and what is done with the token.
 #pragma once
 
 #include "cuda/device/async.cuh"
+#include "cuda/sample.h"
 
 namespace runnel::cuda {
 
@@ -21,6 +22,20 @@ __device__ __forceinline__ std::uint64_t choice_of(float logit, std::uint32_t to
 /// Of a choice that is not 0.
 __device__ __forceinline__ std::uint32_t chosen_token(std::uint64_t choice) {
   return 0xFFFFFFFFU - std::uint32_t(choice);
+}
+
+/// The token that the next step consumes.
+__device__ __forceinline__ std::int32_t next_token(std::uint32_t drawn) {
+  return std::int32_t(drawn == kNoToken ? 0U : drawn);
+}
+/// Makes the next step ready.
+__device__ __forceinline__ void hand_on(const NextStep& next, std::uint32_t drawn) {
+  *next.token = next_token(drawn);
+  next.segment->position += 1;
+}
+/// What the host reads.
+__device__ __forceinline__ std::uint64_t drawn_word(const NextStep& next, std::uint32_t drawn) {
+  return (std::uint64_t(next.ticket) << 32) | drawn;
 }
 
 }  // namespace runnel::cuda

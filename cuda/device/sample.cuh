@@ -8,7 +8,6 @@
 #pragma once
 
 #include "cuda/device/choice.cuh"
-#include "cuda/sample.h"
 #include "runtime/sampling/exact_cuts.h"
 #include "runtime/sampling/philox.h"
 
@@ -67,7 +66,7 @@ class Sampling {
     if (tid_ == 0) finish(token);
     if (s_.dry_range == 0) return;
     if (!adjusts) restore(adjusted);
-    follow(std::int32_t(token == kNoToken ? 0U : token));
+    follow(next_token(token));
   }
 
  private:
@@ -447,7 +446,7 @@ class Sampling {
     return s_.xtc_probability > 0.0F && happens(s_.xtc_probability, words()[1]);
   }
   __device__ std::array<std::uint32_t, 4> words() const {
-    return sampling_words(s_.seed, s_.segment->position + 1);
+    return sampling_words(s_.seed, s_.next.segment->position + 1);
   }
 
   /// A draw where top-p is off and min-p leaves few: one pass lists them. -1: they are more than the list holds, or,
@@ -566,17 +565,15 @@ class Sampling {
 
   /// Thread 0: what the next step and the host need.
   __device__ void finish(std::uint32_t token) {
-    const auto next = std::int32_t(token == kNoToken ? 0U : token);
-    *s_.token = next;
-    s_.segment->position += 1;
+    hand_on(s_.next, token);
     if (s_.window > 0) {
       const int at = *s_.recent_at, place = at % s_.window;
       if (at >= s_.window) s_.counts[s_.recent[place]] -= 1;
-      s_.recent[place] = next;
-      s_.counts[next] += 1;
+      s_.recent[place] = next_token(token);
+      s_.counts[next_token(token)] += 1;
       *s_.recent_at = at + 1 < 2 * s_.window ? at + 1 : s_.window;
     }
-    store_host(s_.drawn, (std::uint64_t(s_.ticket) << 32) | token);
+    store_host(s_.next.drawn, drawn_word(s_.next, token));
   }
 
   const Sample& s_;

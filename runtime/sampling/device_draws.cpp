@@ -42,12 +42,9 @@ std::string why_not_vulkan(const SamplingOptions& o) {
     if (before(on, sampler))
       return std::string(to_string(sampler)) + " comes before top_k, so the host sees all logits";
   }
-  const bool penalties =
-      o.penalty_window > 0 &&
-      (o.repetition_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F);
-  const bool dry = o.dry_multiplier > 0.0F && o.dry_range > 0;
+  const bool penalties = has_penalties(o);
   for (const auto& [on, sampler] :
-       {std::pair(penalties, ChainSampler::penalties), std::pair(dry, ChainSampler::dry)}) {
+       {std::pair(penalties, ChainSampler::penalties), std::pair(has_dry(o), ChainSampler::dry)}) {
     if (on && place(sampler) > top_k && place(sampler) < std::ssize(order))
       return std::string(to_string(sampler)) + " comes after top_k";
   }
@@ -67,6 +64,16 @@ bool is_device_chain(const SamplingOptions& o) {
   if (!is_usual_order(o.order) || o.mirostat != 0) return false;
   if (greedy(o)) return true;  // nothing that cuts matters then
   return o.dynatemp_range == 0.0F && o.typical_p == 1.0F;
+}
+
+bool has_penalties(const SamplingOptions& o) {
+  return o.penalty_window > 0 && (o.repetition_penalty != 1.0F || o.presence_penalty != 0.0F ||
+                                  o.frequency_penalty != 0.0F);
+}
+bool has_dry(const SamplingOptions& o) { return o.dry_multiplier > 0.0F && o.dry_range > 0; }
+
+bool draws_largest(const SamplingOptions& o) {
+  return o.temperature == 0.0F && o.logit_bias.empty() && !has_penalties(o) && !has_dry(o);
 }
 
 std::string why_not_ahead(const SamplingOptions& o, DrawDevice device) {

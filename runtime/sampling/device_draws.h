@@ -22,6 +22,14 @@ inline constexpr std::size_t kMostTokensBehindTopK = 512;
 /// @param options  valid
 bool is_device_chain(const SamplingOptions& options);
 
+/// Whether tokens that came before change logits, by penalties; by DRY.
+bool has_penalties(const SamplingOptions& options);
+bool has_dry(const SamplingOptions& options);
+
+/// Whether the token is the likeliest of the logits as they are, unless a mask changes them.
+/// @param options  is_device_chain()
+bool draws_largest(const SamplingOptions& options);
+
 /// Why tokens are not drawn ahead with these options: "typ_p is drawn on the host". Empty: they are, the same as Sampler
 /// bit for bit. docs/samplers.md has the table.
 /// @param options  valid

@@ -111,10 +111,7 @@ struct Emulated {
       choices.resize(static_cast<std::size_t>(d.grid), ~0ULL);
       d.choice = {.best = choices.data(),
                   .counted = &counted,
-                  .token = &chosen,
-                  .segment = &segment,
-                  .drawn = &drawn,
-                  .ticket = 7};
+                  .next = {.token = &chosen, .segment = &segment, .drawn = &drawn, .ticket = 7}};
     }
     if (in_cluster && !run_layers(d, seed)) return false;
     if (fixed_head) {

@@ -54,20 +54,20 @@ class Emulated {
     sample_.dry_kept = dry_kept_.data();
     sample_.adjusted = adjusted_.data();
     sample_.weights = weights_.data();
-    sample_.token = &token_;
-    sample_.segment = &segment_;
-    sample_.drawn = &drawn_;
+    sample_.next.token = &token_;
+    sample_.next.segment = &segment_;
+    sample_.next.drawn = &drawn_;
   }
 
   /// The token after a step that left `logits`; kNoToken without one.
   std::uint32_t draw(const std::vector<float>& logits, unsigned seed) {
     std::vector<float> own = logits;
     sample_.logits = own.data();
-    ++sample_.ticket;
+    ++sample_.next.ticket;
     simt::Grid grid(1, threads_, sizeof(cuda::SampleShared), seed,
                     [this] { cuda::Sampling(sample_, threads_).run(); });
     EXPECT_TRUE(grid.run()) << "stuck";
-    EXPECT_EQ(drawn_ >> 32, sample_.ticket);
+    EXPECT_EQ(drawn_ >> 32, sample_.next.ticket);
     EXPECT_EQ(std::memcmp(own.data(), logits.data(), own.size() * sizeof(float)), 0)
         << "the logits are not what they were";
     const auto token = static_cast<std::uint32_t>(drawn_);

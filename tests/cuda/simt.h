@@ -389,11 +389,8 @@ inline std::uint32_t __reduce_add_sync(unsigned mask, std::uint32_t v) {
   for (int o = 16; o > 0; o >>= 1) v += __shfl_xor_sync(mask, v, o);
   return v;
 }
-inline int __reduce_max_sync(unsigned mask, int v) {
-  for (int o = 16; o > 0; o >>= 1) v = std::max(v, __shfl_xor_sync(mask, v, o));
-  return v;
-}
-inline std::uint32_t __reduce_max_sync(unsigned mask, std::uint32_t v) {
+template <class T>
+T __reduce_max_sync(unsigned mask, T v) {
   for (int o = 16; o > 0; o >>= 1) v = std::max(v, __shfl_xor_sync(mask, v, o));
   return v;
 }

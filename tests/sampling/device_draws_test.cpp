@@ -75,5 +75,21 @@ TEST(DeviceDraws, SayWhatKeepsTokensFromBeingDrawnAhead) {
   }
 }
 
+TEST(DeviceDraws, LargestLogitIsDrawnAsItIsWhereNothingChangesIt) {
+  EXPECT_TRUE(draws_largest({}));
+  EXPECT_TRUE(draws_largest({.top_k = 40, .top_p = 0.5F, .xtc_probability = 0.5F}));
+  EXPECT_FALSE(draws_largest({.temperature = 0.1F}));
+  EXPECT_FALSE(draws_largest({.logit_bias = {{1, 2.0F}}}));
+  for (SamplingOptions o :
+       {SamplingOptions{.repetition_penalty = 1.1F}, SamplingOptions{.presence_penalty = 0.5F},
+        SamplingOptions{.frequency_penalty = 0.5F}}) {
+    EXPECT_FALSE(draws_largest(o));
+    o.penalty_window = 0;
+    EXPECT_TRUE(draws_largest(o));
+  }
+  EXPECT_FALSE(draws_largest({.dry_multiplier = 0.8F}));
+  EXPECT_TRUE(draws_largest({.dry_multiplier = 0.8F, .dry_range = 0}));
+}
+
 }  // namespace
 }  // namespace runnel

@@ -147,8 +147,11 @@ struct EvenSlotStep {
   /// Of slot i, in lane i of a row and every kOwn lanes further. Decay 1 and write 0 keep a slot; 0 and 1 replace it.
   struct Gate {
     float2 v;
-    const float* decay;  // null: known without the exchange
+    const float* decay;  // where it is exchanged, of memory slots
   };
+  __device__ __forceinline__ float2 load_gate(const float* decay) const {
+    return {load_exchanged_word(decay), load_exchanged_word(decay + p.kv_heads * p.memory)};
+  }
   /// Asks for it: it is on its way while the slots' products are made.
   __device__ __forceinline__ Gate ask_for_gate() const {
     const int slot = row + (column & (kOwn - 1)) * kRows;
@@ -159,8 +162,7 @@ struct EvenSlotStep {
     }
     const float* const decay = set + p.at.inputs + kShape.wide + 2 * (kShape.wide / kGroup) +
                                token.head * p.memory + memory + slot;
-    return {{load_exchanged_word(decay), load_exchanged_word(decay + p.kv_heads * p.memory)},
-            decay};
+    return {load_gate(decay), decay};
   }
   __device__ __forceinline__ float2 take_gate(Gate gate) const {
     if (positional()) return gate.v;
@@ -168,8 +170,7 @@ struct EvenSlotStep {
 #pragma unroll 1
     while (wait.some_missing(wait.missing(gate.v.x) | wait.missing(gate.v.y)) &&
            !wait.given_up(polls, 1)) {
-      gate.v = make_float2(load_exchanged_word(gate.decay),
-                           load_exchanged_word(gate.decay + p.kv_heads * p.memory));
+      gate.v = load_gate(gate.decay);
     }
     sync_warp();
     return make_float2(unmarked(gate.v.x), unmarked(gate.v.y));

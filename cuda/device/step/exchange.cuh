@@ -118,21 +118,21 @@ struct Waiter {
   __device__ __forceinline__ bool other(float v) const {
     return ((__float_as_uint(v) ^ bit) & 1U) != 0;
   }
-  /// In bit 0, whether some of it is not of this use. Several are combined by |, and tested once by some_missing().
-  __device__ __forceinline__ unsigned missing(float4 v) const {
-    return (__float_as_uint(v.x) ^ bit) | (__float_as_uint(v.y) ^ bit) |
-           (__float_as_uint(v.z) ^ bit) | (__float_as_uint(v.w) ^ bit);
+  /// Bits in which some word is not `bits`.
+  static __device__ __forceinline__ unsigned differing(float4 v, unsigned bits) {
+    return (__float_as_uint(v.x) ^ bits) | (__float_as_uint(v.y) ^ bits) |
+           (__float_as_uint(v.z) ^ bits) | (__float_as_uint(v.w) ^ bits);
   }
+  /// In bit 0, whether some of it is not of this use. Several are combined by |, and tested once by some_missing().
+  __device__ __forceinline__ unsigned missing(float4 v) const { return differing(v, bit); }
   __device__ __forceinline__ unsigned missing(float v) const { return __float_as_uint(v) ^ bit; }
   /// Opaque: otherwise the compiler tests the bit of every word, at three instructions each.
   static __device__ __forceinline__ bool some_missing(unsigned missing) {
     return (opaque(missing) & 1U) != 0;
   }
-  /// The same of eight halves.
+  /// The same of eight halves, in bits 0 and 16.
   __device__ __forceinline__ unsigned missing_halves(float4 v) const {
-    const unsigned bits = bit | bit << 16;
-    return (__float_as_uint(v.x) ^ bits) | (__float_as_uint(v.y) ^ bits) |
-           (__float_as_uint(v.z) ^ bits) | (__float_as_uint(v.w) ^ bits);
+    return differing(v, bit | bit << 16);
   }
   static __device__ __forceinline__ bool some_half_missing(unsigned missing) {
     return (opaque(missing) & 0x00010001U) != 0;

@@ -10,7 +10,6 @@
 #include "cuda/device/step/even_slots.cuh"
 #include "cuda/device/step/grid.cuh"
 #include "cuda/device/step/grid_even_products.cuh"
-#include "cuda/sample.h"
 
 namespace runnel::cuda {
 
@@ -104,6 +103,10 @@ __device__ __forceinline__ void wait_for_vectors(const Waiter& wait, const float
   sync_warp();
 }
 
+/// What values of at most `peak` are multiplied by before they are rounded to int8.
+__device__ __forceinline__ float rounding_factor(float peak) {
+  return peak > 1e-36F ? 127.0F * reciprocal(peak) : 0.0F;
+}
 /// Four values as int8.
 __device__ __forceinline__ unsigned rounded_four(float x, float y, float z, float w,
                                                  float inverse) {
@@ -167,7 +170,7 @@ struct EvenInput {
     float* const scales = reinterpret_cast<float*>(rounded + kPadded) + (first >> 3);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      const float inverse = peak[i] > 1e-36F ? 127.0F * reciprocal(peak[i]) : 0.0F;
+      const float inverse = rounding_factor(peak[i]);
       *reinterpret_cast<unsigned*>(to + 64 * i) =
           rounded_four(v[i].x, v[i].y, v[i].z, v[i].w, inverse);
       if ((first & 7) == 0) scales[4 * i] = peak[i] * (1.0F / 127.0F);
@@ -197,7 +200,7 @@ struct EvenInput {
     float* const scales = reinterpret_cast<float*>(rounded + kPadded) + (first >> 2);
 #pragma unroll
     for (int i = 0; i < kVectors; ++i) {
-      const float inverse = peak[i] > 1e-36F ? 127.0F * reciprocal(peak[i]) : 0.0F;
+      const float inverse = rounding_factor(peak[i]);
       *reinterpret_cast<uint2*>(to + 128 * i) =
           make_uint2(rounded_four(v[i][0], v[i][1], v[i][2], v[i][3], inverse),
                      rounded_four(v[i][4], v[i][5], v[i][6], v[i][7], inverse));
@@ -429,10 +432,9 @@ __device__ __forceinline__ void choose_token(std::uint64_t best, int tid) {
   if (lane != 0) return;
   const std::uint32_t token = best == 0 ? kNoToken : chosen_token(best);
   // With a time-out that a block has reported, which no end of a kernel orders here.
-  release_to_host(choice.drawn, std::uint64_t(choice.ticket) << 32 | token);
+  release_to_host(choice.next.drawn, drawn_word(choice.next, token));
   *choice.counted = 0;
-  *choice.token = std::int32_t(token == kNoToken ? 0U : token);
-  choice.segment->position += 1;
+  hand_on(choice.next, token);
 }
 
 /// A thread of the warps that multiply. kTypes: of the head.
@@ -470,7 +472,7 @@ __device__ __forceinline__ void consume_even(int cta) {
   constexpr int kWholeSteps = kShape.splits == 0 ? kShape.wide : 0;
   const std::uint64_t best =
       do_phase<kTypes, 0, kWholeSteps, kWholeSteps>(ring, phases, 4, opaque(tid), in_layers, marks);
-  if (program<0>(0).choice.token != nullptr) choose_token(best, thread_index());
+  if (program<0>(0).choice.next.token != nullptr) choose_token(best, thread_index());
 }
 
 }  // namespace runnel::cuda

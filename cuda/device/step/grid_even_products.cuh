@@ -32,7 +32,7 @@ struct EvenWalk {
       even_warp_steps(kShape, kKind);                     // steps of a unit that are a warp's
   static constexpr int kWays = even_ways(kShape, kKind);  // warps with other columns
   static constexpr bool kPadded = kWays * kWarpSteps != kUnitSteps;
-  static constexpr int kApart = kKind == 3 ? 1 : 2;
+  static constexpr int kApart = even_apart(kKind);
   static constexpr int kBatch = kPlan.batch, kPiece = kPlan.piece;
   static constexpr int kOfPiece = kPiece / (kApart * kUnitTiles), kPieces = kBatch / kOfPiece;
   static constexpr int kStepBytes = S::kBlocks ? S::kStepBytes : kLanes * 16;

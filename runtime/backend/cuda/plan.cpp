@@ -214,11 +214,11 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
 
   /// One token and its logits, as a graph that is recorded on first use. Everything that differs
   /// between sessions and tokens is read from device memory, so one graph serves them all.
-  Status launch_step(const Launch& l, const Sample* greedy) override {
+  Status launch_step(const Launch& l, const NextStep* largest) override {
     if (step_kernel_ != nullptr) {
       const PlanBuffers& b = recorder_->buffers();
       return step_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get(),
-                                  greedy);
+                                  largest);
     }
     if (!step_) {
       const Pass one{.launch = l, .tokens = 1, .num_segments = 1, .many = false};

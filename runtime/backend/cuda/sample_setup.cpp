@@ -5,6 +5,7 @@
 #include <cmath>
 #include <utility>
 
+#include "runtime/sampling/device_draws.h"
 #include "runtime/sampling/exact_cuts.h"
 #include "runtime/sampling/token_weights.h"
 
@@ -58,9 +59,7 @@ SampleSetup make_sample_setup(const SamplingOptions& options, std::int32_t vocab
   s.inverse_penalty = inverse_penalty(options.repetition_penalty);
   s.presence_penalty = options.presence_penalty;
   s.frequency_penalty = options.frequency_penalty;
-  const bool penalties = options.repetition_penalty != 1.0F || options.presence_penalty != 0.0F ||
-                         options.frequency_penalty != 0.0F;
-  if (!penalties || options.penalty_window == 0) return setup;
+  if (!has_penalties(options)) return setup;
   s.window = options.penalty_window;
   const auto window = static_cast<std::size_t>(s.window);
   recent = recent.last(std::min(recent.size(), window));

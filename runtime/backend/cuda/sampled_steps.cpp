@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "runtime/base/try.h"
+#include "runtime/sampling/device_draws.h"
 
 namespace runnel::cuda {
 namespace {
@@ -71,6 +72,7 @@ Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
       make_sample_setup(sampling, vocab, recent, {.piece = std::move(piece), .known = known});
   if (!setup.breakers.empty()) s.b_.breakers.reset();
   RUNNEL_CHECK_OK(s.prepare(setup));
+  s.draws_largest_ = draws_largest(sampling) && !s.masked();
   RUNNEL_CHECK_OK(s.prepare_masks());
   if (!setup.breakers.empty()) s.b_.breakers = sampling.dry_breakers;
   return steps;
@@ -110,8 +112,8 @@ Status CudaSteps::prepare(const SampleSetup& setup) {
   sample_.weights = b_.weights.get();
   const PlanBuffers& b = host_.buffers();
   sample_.logits = b.logits.get();
-  sample_.token = b.tokens.get();
-  sample_.segment = b.segments.get();
+  sample_.next.token = b.tokens.get();
+  sample_.next.segment = b.segments.get();
   return {};
 }
 
@@ -157,10 +159,10 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   }
   const Launch launch = model_->launch();
   failures(pass) = host_.failures();
-  sample_.ticket = pass;
-  sample_.drawn = b_.drawn.get() + pass % kDrawnPlaces;
-  const bool chosen = greedy() && host_.chooses();
-  RUNNEL_CHECK_OK(host_.launch_step(launch, chosen ? &sample_ : nullptr));
+  sample_.next.ticket = pass;
+  sample_.next.drawn = b_.drawn.get() + pass % kDrawnPlaces;
+  const bool chosen = draws_largest_ && host_.chooses();
+  RUNNEL_CHECK_OK(host_.launch_step(launch, chosen ? &sample_.next : nullptr));
   if (masked()) {
     const std::size_t place = pass % kDrawnPlaces;
     mask_.words = b_.masks.get() + place * mask_words();
@@ -172,11 +174,6 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   if (!chosen) RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
   state_.advance(1);
   return {};
-}
-
-bool CudaSteps::greedy() const {
-  return !masked() && sample_.inverse_temperature == 0.0F && sample_.biases == 0 &&
-         sample_.window == 0 && sample_.dry_range == 0;
 }
 
 /// Calls nothing of CUDA's, which may wait for the draw that waits for this.

@@ -46,8 +46,8 @@ class StepHost {
   virtual const PlanBuffers& buffers() const = 0;
   /// The next step's token and segment, copied in; what ran on the buffers before is done.
   virtual Status put(TokenId token, const Segment& segment) = 0;
-  /// `greedy`: null or, if chooses(), a draw of the largest logit that the step makes itself.
-  virtual Status launch_step(const Launch& launch, const Sample* greedy) = 0;
+  /// `largest`: null or, if chooses(), a draw of the largest logit that the step makes itself.
+  virtual Status launch_step(const Launch& launch, const NextStep* largest) = 0;
   virtual bool chooses() const = 0;
   /// Waits for the stream; the logits of the last step.
   virtual Status wait_for_logits(float* to) = 0;
@@ -100,13 +100,12 @@ class CudaSteps final : public DrawAhead {
   volatile std::uint64_t& late(std::uint32_t pass) const {
     return b_.masks_late.get()[pass % kDrawnPlaces];
   }
-  /// Whether the largest of the logits is drawn, as they are.
-  bool greedy() const;
   std::size_t mask_words() const { return b_.masks.size() / kDrawnPlaces; }
 
   StepHost& host_;
   std::shared_ptr<ResidentModel> model_;
   CudaState& state_;
+  bool draws_largest_ = false;
   Sample sample_;
   Mask mask_;
   SampleBuffers b_;

@@ -57,16 +57,6 @@ std::size_t candidate_words(std::int32_t vocab) {
   return kWantedMaskAt + TokenMask(static_cast<std::size_t>(vocab)).words().size();
 }
 
-/// Whether the token is the likeliest of the logits as they are.
-/// @param o  is_device_chain()
-bool changes_nothing(const SamplingOptions& o) {
-  const bool penalties =
-      o.penalty_window > 0 &&
-      (o.repetition_penalty != 1.0F || o.presence_penalty != 0.0F || o.frequency_penalty != 0.0F);
-  const bool dry = o.dry_multiplier > 0.0F && o.dry_range > 0;
-  return o.temperature == 0.0F && o.logit_bias.empty() && !penalties && !dry;
-}
-
 /// Records one command buffer that starts after everything before it.
 template <class Commands>
 Result<VkCommandBuffer> record(const Device& device, const OwnedCommandPool& pool,
@@ -249,7 +239,7 @@ Result<std::unique_ptr<SampledSteps>> VulkanSteps::create(
   Drawing drawing = Drawing::host;
   if (is_device_chain(sampling)) {
     // The likeliest may be drawn within the step, which waits for no mask.
-    drawing = changes_nothing(sampling) && !s.masked() ? Drawing::greedy : Drawing::chain;
+    drawing = draws_largest(sampling) && !s.masked() ? Drawing::greedy : Drawing::chain;
   } else {
     RUNNEL_TRY(const bool fits, s.begin_candidates(sampling, piece));
     if (!fits) return std::unique_ptr<SampledSteps>();
@@ -277,12 +267,8 @@ void VulkanSteps::begin_chain(const SamplingOptions& sampling, std::span<const T
 }
 
 Result<bool> VulkanSteps::begin_candidates(const SamplingOptions& sampling, PieceOf piece) {
-  const bool penalties = sampling.penalty_window > 0 &&
-                         (sampling.repetition_penalty != 1.0F ||
-                          sampling.presence_penalty != 0.0F || sampling.frequency_penalty != 0.0F);
-  const bool dry = sampling.dry_multiplier > 0.0F && sampling.dry_range > 0;
-  if (penalties) window_ = static_cast<std::size_t>(sampling.penalty_window);
-  seen_ = std::max(window_, dry ? static_cast<std::size_t>(sampling.dry_range) : 0);
+  if (has_penalties(sampling)) window_ = static_cast<std::size_t>(sampling.penalty_window);
+  seen_ = std::max(window_, has_dry(sampling) ? static_cast<std::size_t>(sampling.dry_range) : 0);
   likeliest_ = sampling.top_k;
   const std::size_t wanted =
       sampling.logit_bias.size() + window_ + static_cast<std::size_t>(likeliest_);

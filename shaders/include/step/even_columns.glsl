@@ -172,19 +172,19 @@ uint vector_at(uint at4, uint j, uint count, uint columns, uint missing) {
 }
 
 #ifdef RUNNEL_DOT
-float block_peak(vec4 v) {
-  float peak = max(max(abs(v.x), abs(v.y)), max(abs(v.z), abs(v.w)));
-  peak = max(peak, subgroupShuffleXor(peak, 1));
-  peak = max(peak, subgroupShuffleXor(peak, 2));
-  return max(peak, subgroupShuffleXor(peak, 4));
-}
-/// The same where a lane has two vectors of its block.
-float pair_peak(vec4 v, vec4 w) {
-  const vec4 larger = max(abs(v), abs(w));
-  float peak = max(max(larger.x, larger.y), max(larger.z, larger.w));
+/// Of four lanes' vectors of magnitudes.
+float peak_of_four(vec4 v) {
+  float peak = max(max(v.x, v.y), max(v.z, v.w));
   peak = max(peak, subgroupShuffleXor(peak, 1));
   return max(peak, subgroupShuffleXor(peak, 2));
 }
+/// Of a block, of which eight lanes have a vector each.
+float block_peak(vec4 v) {
+  const float peak = peak_of_four(abs(v));
+  return max(peak, subgroupShuffleXor(peak, 4));
+}
+/// The same where four lanes have two each.
+float pair_peak(vec4 v, vec4 w) { return peak_of_four(max(abs(v), abs(w))); }
 // Slices of more than a vector a lane, rounded.
 #define ROUNDED_OF(S) (kVectors##S > 1 ? kSlices##S * (kSlice##S / 32) : 0)
 const uint kRounded01 = ROUNDED_OF(0) > ROUNDED_OF(1) ? ROUNDED_OF(0) : ROUNDED_OF(1);

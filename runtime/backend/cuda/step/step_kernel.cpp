@@ -119,7 +119,7 @@ Status StepKernel::trace(std::uint64_t* clocks) {
 }
 
 Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
-                          float* logits, const Sample* greedy) {
+                          float* logits, const NextStep* largest) {
   const std::lock_guard lock(launching_);
   if (shifted_) {
     shift_.token = token, shift_.segment = segment, shift_.logits = logits;
@@ -132,14 +132,11 @@ Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const 
   decode_.segment = segment;
   decode_.logits = logits;
   decode_.choice = {};
-  if (greedy != nullptr) {
+  if (largest != nullptr) {
     std::uint64_t* const counted = choices_.get() + decode_.grid;
     decode_.choice = {.best = choices_.get(),
                       .counted = reinterpret_cast<std::uint32_t*>(counted),
-                      .token = greedy->token,
-                      .segment = greedy->segment,
-                      .drawn = greedy->drawn,
-                      .ticket = greedy->ticket};
+                      .next = *largest};
   }
   if (in_cluster_) {
     cluster_.token = token;

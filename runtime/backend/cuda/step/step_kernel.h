@@ -8,7 +8,6 @@
 #include <mutex>
 #include <optional>
 
-#include "cuda/sample.h"
 #include "cuda/step_head.h"
 #include "runtime/backend/cuda/handles.h"
 #include "runtime/backend/cuda/step/cluster_program.h"
@@ -38,9 +37,9 @@ class StepKernel {
                                                     std::uint32_t poll_limit = kPollLimit);
 
   /// One token: reads *token and *segment on the device, advances the state, writes the logits. All calls on one stream.
-  /// @param greedy  null or, if chooses(), a draw of the largest logit, which then needs no kernel of its own
+  /// @param largest  null or, if chooses(), a draw of the largest logit, which then needs no kernel of its own
   Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
-                float* logits, const Sample* greedy = nullptr);
+                float* logits, const NextStep* largest = nullptr);
   bool chooses() const { return choices_.size() > 0; }
 
   /// How often the kernel was made ready again because a token did not finish. Plans share it: one that launches
