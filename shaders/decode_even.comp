@@ -242,7 +242,6 @@ void main() {
     // Gate and up.
     FIND_ITEMS(3, layer, true)
     weights_at = in_table(layer, kStepMlpNorm), from4 = (base + kAtMiddle) / 4;
-    if (PARTS > 1 && me < H * PARTS) advance_state(head_of(layer, me));  // all have the outputs
     if (IN_TURNS != 0) barrier();
 #undef OF
 #undef HAS_SQUARES
@@ -256,6 +255,8 @@ void main() {
 #include "step/even_stage.glsl"
 #undef ASK_NEXT
     publish_hidden(base);
+    // All have the outputs; and down's input is waited for the longest.
+    if (PARTS > 1 && me < H * PARTS) advance_state(head_of(layer, me));
 
     // Down.
     const bool more = layer + 1 < layers;

@@ -25,8 +25,8 @@ const uint kTeam = K / 4 >= kLanes ? kLanes : K / 4 >= 16 ? 16 : K / 4 >= 8 ? 8 
 const uint kTeams = THREADS / kTeam;
 const uint kKeyVectors = (K / 4 + kTeam - 1) / kTeam;  // of 4 in a lane
 const uint kAllRounds = (kSlots + kTeams - 1) / kTeams;
-const uint kFitRounds = kKeyVectors < 3 ? 7 : 16 / kKeyVectors;  // in registers, and beside the token's key in 8 sums
-const uint kKeyRounds = kAllRounds < kFitRounds ? kAllRounds : kFitRounds;  // at once
+const uint kFitRounds = 16 / kKeyVectors, kHeldRounds = kAllRounds < kFitRounds ? kAllRounds : kFitRounds;  // in registers
+const uint kKeyRounds = kHeldRounds < 7 ? kHeldRounds : 7;  // at once, beside the token's key in 8 sums
 const uint kSums = kKeyRounds < 2 ? 2 : kKeyRounds < 4 ? 4 : 8;
 const uint kOwnSlots = (kSlots + kLanes - 1) / kLanes;  // of a lane, in the softmax
 const uint kValueRounds = (kSlots + kRowGroups - 1) / kRowGroups;
@@ -115,6 +115,8 @@ void take_projections(const Head h, uint base, uint f_bias) {
 
 #ifdef RUNNEL_TAKES_APART
 #include "step/take_apart.glsl"
+#else
+const uint kApart = 0;
 #endif
 
 /// The value of a slot after the token, at word `at` + slot V of the state before it (or after it, if it is not shared).
@@ -124,25 +126,35 @@ float advanced_value(uint at, uint slot, uint column) {
   return QUERIES == G ? before : fma(alpha[slot - kPositional], before, gate[slot - kPositional] * values[column]);
 }
 
+float dot_of(vec4 k, vec4 q) {
+  precise float sum = fma(k.w, q.w, fma(k.z, q.z, fma(k.y, q.y, k.x * q.x)));
+  return sum;
+}
+
 uint variant_of(uint slot) { return !kRotary || slot >= kPositional ? 0 : slot < SINKS ? 2 : 1; }
+
+#include "step/subgroup_slots.glsl"
 
 // Whether a slot is one, where `step` side by side are looked at.
 #define IS_SLOT(SLOT, STEP) (kSlots % (STEP) == 0 || (SLOT) < kSlots)
 #define LOAD_KEY(I)                                                                                     \
-  if (I < kKeyRounds * kKeyVectors) {                                                                   \
-    const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team; \
+  if (I < kHeldRounds * kKeyVectors) {                                                                  \
+    const uint c = in_team + I % kKeyVectors * kTeam;                                                   \
+    const uint slot = kBySubgroup != 0 ? WARP * kOfWarp + I * kTeamsOfWarp + LANE / kTeam               \
+                                       : (round + I / kKeyVectors) * kTeams + team;                     \
     key[I] = vec4(0.0);                                                                                 \
     if (IS_SLOT(slot, kTeams) && (K / 4 % kTeam == 0 || c < K / 4))                                     \
       key[I] = state4.v[(h.keys + slot * K) / 4 + c];                                                   \
   }
 #define LOAD_VALUE(I)                                                                              \
   if (I < kValueRounds) {                                                                          \
-    const uint slot = group + I * kRowGroups;                                                      \
+    const uint slot = kBySubgroup != 0 ? WARP * kOfWarp + I * kRowsOfWarp + LANE / kColumns        \
+                                       : group + I * kRowGroups;                                   \
     value[I] = 0.0;                                                                                \
     if (IS_SLOT(slot, kRowGroups)) value[I] = state.v[h.values + h.column + column + slot * V];    \
   }
 
-/// Asks for what a thread has of a head's keys, [kKeyRounds][kKeyVectors], and values.
+/// Asks for what a thread has of a head's keys, [kHeldRounds][kKeyVectors], and values.
 void ask_slots(const Head h, inout vec4 key[16], inout float value[8]) {
   const uint in_team = THREAD % kTeam, team = THREAD / kTeam;
   const uint column = THREAD % kColumns, group = THREAD / kColumns;
@@ -171,7 +183,14 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
         biases[i] += vectors.v[read_bias + h.head * MEMORY + s - kPositional];                                       \
     }                                                                                                                \
   }
-  LOAD_BIASES(min(warp, QUERIES - 1))
+  float bias = 0.0;  // of the lane's slot, kBySubgroup
+  if (kBySubgroup != 0) {
+    const uint s = warp * kOfWarp + min(lane, kOfWarp - 1);
+    if (head_read_bias != kNone) bias = vectors.v[head_read_bias + h.head * G + h.query];
+    if (read_bias != kNone && s >= kPositional) bias += vectors.v[read_bias + h.head * MEMORY + s - kPositional];
+  } else {
+    LOAD_BIASES(min(warp, QUERIES - 1))
+  }
   const uint written = token_slots.x, used_sinks = token_slots.y, used_window = token_slots.z;
   if (IN_TURNS != 0) barrier();
 #ifdef RUNNEL_TAKES_APART
@@ -184,40 +203,57 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
   take_projections(h, base, in_table(layer, kStepFBias));
 #endif
   barrier();
+  if (kBySubgroup != 0) {
+    slots_of_subgroups(base, h, key, value, bias);
+    return;
+  }
 
-  [[dont_unroll]] for (;;) {
-    [[dont_unroll]] for (uint g = 0; g < QUERIES; ++g) {
-      float sums[8];  // of each round, then of the token's key
-      [[unroll]] for (uint i = 0; i < 8; ++i) sums[i] = 0.0;
 #define ADD_DOT(AT, KEY, FROM)                                                     \
   {                                                                                \
     const vec4 q = queries[FROM], k = KEY;                                         \
     sums[AT] = fma(k.w, q.w, fma(k.z, q.z, fma(k.y, q.y, fma(k.x, q.x, sums[AT])))); \
   }
-#define DOT_KEY(I)                                                                                              \
-  if (I < kKeyRounds * kKeyVectors) {                                                                           \
-    const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team;         \
-    vec4 here = key[I];                                                                                         \
-    if (kRotary && slot == written && c < K / 4) here = keys[K / 4 + c];                                        \
-    ADD_DOT(I / kKeyVectors, here, (variant_of(slot) * QUERIES + g) * K / 4 + min(c, K / 4 - 1))                      \
-  }                                                                                                             \
-  if (I < kKeyVectors && (K / 4 % kTeam == 0 || in_team + I * kTeam < K / 4))                                                           \
+// Rounds are taken FIRST, FIRST + 1, … of those held.
+#define DOT_KEY(I)                                                                                      \
+  if (I / kKeyVectors >= FIRST && I / kKeyVectors < FIRST + kKeyRounds && I < kHeldRounds * kKeyVectors) { \
+    const uint c = in_team + I % kKeyVectors * kTeam, slot = (round + I / kKeyVectors) * kTeams + team; \
+    vec4 here = key[I];                                                                                 \
+    if (kRotary && slot == written && c < K / 4) here = keys[K / 4 + c];                                \
+    ADD_DOT(I / kKeyVectors - FIRST, here, (variant_of(slot) * QUERIES + g) * K / 4 + min(c, K / 4 - 1)) \
+  }                                                                                                     \
+  if (FIRST == 0 && I < kKeyVectors && (K / 4 % kTeam == 0 || in_team + I * kTeam < K / 4))             \
     ADD_DOT(kKeyRounds, keys[in_team + I * kTeam], g * K / 4 + in_team + I * kTeam)
-      EACH_16(DOT_KEY)
-      ADD_LANES(sums, kSums, kTeam, in_team)
-      const uint same = kTeam > kSums ? kTeam / kSums : 1, each = kSums > kTeam ? kSums / kTeam : 1;
-      [[unroll]] for (uint n = 0; n < 8; ++n) {
-        const uint which = in_team / same * each + n;
-        const uint slot = (round + which) * kTeams + team;
-        if (n >= each || in_team % same != 0) continue;
-        if (which < kKeyRounds) {
-          if (slot < kSlots) dots[g * kSlots + slot] = sums[n];
-        } else if (which == kKeyRounds && team == 0) {
-          dots_new[g] = sums[n];
-        }
-      }
+#define DOT_ROUNDS                                                                 \
+  if (FIRST < kHeldRounds) {                                                       \
+    float sums[8]; /* of each round, then of the token's key */                    \
+    [[unroll]] for (uint i = 0; i < 8; ++i) sums[i] = 0.0;                         \
+    EACH_16(DOT_KEY)                                                               \
+    ADD_LANES(sums, kSums, kTeam, in_team)                                         \
+    [[unroll]] for (uint n = 0; n < 8; ++n) {                                      \
+      const uint which = in_team / same * each + n;                                \
+      const uint slot = (round + FIRST + which) * kTeams + team;                   \
+      if (n >= each || in_team % same != 0) continue;                              \
+      if (which < kKeyRounds) {                                                    \
+        if (FIRST + which < kHeldRounds && slot < kSlots) dots[g * kSlots + slot] = sums[n]; \
+      } else if (FIRST == 0 && which == kKeyRounds && team == 0) {                 \
+        dots_new[g] = sums[n];                                                     \
+      }                                                                            \
+    }                                                                              \
+  }
+  const uint same = kTeam > kSums ? kTeam / kSums : 1, each = kSums > kTeam ? kSums / kTeam : 1;
+  [[dont_unroll]] for (;;) {
+    [[dont_unroll]] for (uint g = 0; g < QUERIES; ++g) {
+#define FIRST 0
+      DOT_ROUNDS
+#undef FIRST
+#define FIRST 7
+      DOT_ROUNDS
+#undef FIRST
+#define FIRST 14
+      DOT_ROUNDS
+#undef FIRST
     }
-    if ((round += kKeyRounds) >= kAllRounds) break;
+    if ((round += kHeldRounds) >= kAllRounds) break;
     EACH_16(LOAD_KEY)
   }
   barrier();
