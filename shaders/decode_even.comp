@@ -174,12 +174,6 @@ void main() {
   float residual = 0.0;  // x of the row of D that this thread has
   if (showing() < kRows1) residual = stream.v[me * kRows1 + showing()];
 
-#define OF OF0
-#define HALVES false
-#define HAS_WEIGHT weights_at != kNone
-#define HAS_SQUARES true
-#define ROW_PARTS even_parts
-#define SQUARES even_squares
   uint base = 0;
   {
     ItemAt at0, end0;
@@ -193,13 +187,10 @@ void main() {
     FIND_ITEMS(0, 0, true)
     FIND_GATES(0, true)
     ASK_FIRST(0)
+#define STAGE 0
 #define FROM_STREAM
-#define WITH_COLUMNS SUM_GATES
 #define ASK_NEXT ASK_SLOTS(0)
 #include "step/even_stage.glsl"
-#undef ASK_NEXT
-#undef WITH_COLUMNS
-#undef FROM_STREAM
     publish_projected(base, 0, bias);
     DO_SLOTS(0)
   }
@@ -220,18 +211,9 @@ void main() {
 
     // The output projection.
     if (IN_TURNS != 0) barrier();  // before any wait for what this workgroup writes
-#define WITH_COLUMNS  // until q k v f of the next layer
-#undef OF
-#undef HAS_SQUARES
-#undef ROW_PARTS
-#undef SQUARES
-#define OF OF1
-#define HAS_SQUARES OUT_NORM != 0
-#define ROW_PARTS odd_parts
-#define SQUARES odd_squares
+#define STAGE 1
 #define ASK_NEXT ASK_FROM(2, kEarly, kAhead2)
 #include "step/even_stage.glsl"
-#undef ASK_NEXT
     if (showing() < kRows1) {
       float factor = 1.0;
       if (OUT_NORM != 0) factor = inversesqrt(all_odd_squares(kSlices1, 1, 0) / float(kOut) + a.g_norm_eps);
@@ -243,17 +225,9 @@ void main() {
     FIND_ITEMS(3, layer, true)
     weights_at = in_table(layer, kStepMlpNorm), from4 = (base + kAtMiddle) / 4;
     if (IN_TURNS != 0) barrier();
-#undef OF
-#undef HAS_SQUARES
-#undef ROW_PARTS
-#undef SQUARES
-#define OF OF2
-#define HAS_SQUARES true
-#define ROW_PARTS even_parts
-#define SQUARES even_squares
+#define STAGE 2
 #define ASK_NEXT ASK_FROM(3, 0, kAhead3)
 #include "step/even_stage.glsl"
-#undef ASK_NEXT
     publish_hidden(base);
     // All have the outputs; and down's input is waited for the longest.
     if (PARTS > 1 && me < H * PARTS) advance_state(head_of(layer, me));
@@ -265,49 +239,22 @@ void main() {
     FIND_GATES(next, more)
     from4 = (base + kAtHidden) / 4;
     if (IN_TURNS != 0) barrier();
-#undef OF
-#undef HAS_WEIGHT
-#undef HAS_SQUARES
-#undef ROW_PARTS
-#undef SQUARES
-#define OF OF3
-#define HAS_WEIGHT false
-#define HAS_SQUARES false
-#define ROW_PARTS odd_parts
-#define SQUARES odd_squares
+#define STAGE 3
 #define ASK_NEXT ASK_FIRST(next)
-#undef HALVES
-#define HALVES kHalves
 #include "step/even_stage.glsl"
-#undef HALVES
-#define HALVES false
-#undef ASK_NEXT
     if (showing() < kRows3) {
       residual += sum_odd(kSlices3, kRoom3, showing());
       publish(base + kAtX + me * kRows3 + showing(), residual);
       if (!more) stream.v[me * kRows3 + showing()] = residual;
     }
     if (!more) break;
-#undef WITH_COLUMNS
 
     // q k v f and the slots of the next layer.
     weights_at = in_table(next, kStepAttnNorm), from4 = (base + kAtX) / 4;
     if (IN_TURNS != 0) barrier();
-#undef OF
-#undef HAS_WEIGHT
-#undef HAS_SQUARES
-#undef ROW_PARTS
-#undef SQUARES
-#define OF OF0
-#define HAS_WEIGHT weights_at != kNone
-#define HAS_SQUARES true
-#define ROW_PARTS even_parts
-#define SQUARES even_squares
+#define STAGE 0
 #define ASK_NEXT ASK_SLOTS(next)
-#define WITH_COLUMNS SUM_GATES
 #include "step/even_stage.glsl"
-#undef WITH_COLUMNS
-#undef ASK_NEXT
     base += kLayerPlaces;
     publish_projected(base, next, bias);
     DO_SLOTS(next)

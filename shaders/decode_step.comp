@@ -118,8 +118,8 @@ uvec4 gate_units(uint at, uint row, uint turn) {
   return weights4.w[at + row * kGateUnits + min(turn * kLanes + LANE, kGateUnits - 1)];
 }
 
-void main() {
-  const uint me = gl_WorkGroupID.x, warp = WARP, lane = LANE;
+/// What a workgroup has for all layers: in shared memory, and of the token.
+void set_up() {
   for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
     if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
   }
@@ -130,24 +130,59 @@ void main() {
   barrier();
   share_out();
   barrier();
+}
+
+/// The slots of this workgroup's heads: more than one only where a part is a whole head.
+void all_slots(uint layer, uint base) {
+  const uint me = gl_WorkGroupID.x;
+  for (uint n = 0; n < H * PARTS; n += GROUPS) {
+    if (n + me >= H * PARTS) continue;
+    if (n > 0) barrier();
+    const Head h = head_of(layer, n + me);
+    vec4 key[16];
+    float value[8];
+    ask_slots(h, key, value);
+    slots(layer, base, h, key, value);
+    if (PARTS == 1) advance_state(h);
+  }
+}
+
+// Pieces of main(), in its names.
+#define LOAD_HELD(I, K, AT) \
+  if (I < HELD) {           \
+    if (K + I * team < items && (K + I * team + in_team < items)) LOAD_ITEM(held[I], w, AT + I * team) \
+  }
+#define LOAD_FIRST(I) LOAD_HELD(I, 0, use_at)
+#define LOAD_GATE(I) \
+  if (I < kGateTurns) gate_held[I] = gate_units(at, gate_row, I);
+#define SUM_HELD(I)                                                                     \
+  if (I < HELD) {                                                                       \
+    if (k + I * team < items) {                                                         \
+      const uint item = k + I * team + in_team;                                         \
+      take_scales(held[I], use_at + I * team);                                          \
+      const float term = item_sum(held[I], stage, columns, min(item, items - 1));       \
+      sum = item < items ? sum + term : sum;                                            \
+    }                                                                                   \
+    if (next_k + I * team < next_items && next_k + I * team + in_team < items)          \
+      LOAD_ITEM(held[I], w, next_at + I * team)                                         \
+  }
+#define ADD_GATE(UNITS, TURN)                                                                       \
+  {                                                                                                 \
+    const float term = gate_sum(UNITS, type, min((TURN) * kLanes + lane, kGateUnits - 1));          \
+    if ((TURN) * kLanes + lane < kGateUnits) gate_total += term;                                    \
+  }
+#define ADD_GATE_HELD(I) \
+  if (I < kGateTurns) ADD_GATE(gate_held[I], I)
+
+void main() {
+  const uint me = gl_WorkGroupID.x, warp = WARP, lane = LANE;
+  set_up();
 
   // One body for all products of all layers, and no copy of it: code run once per layer is not cached. So the number
   // of stages is the host's.
   [[dont_unroll]] for (uint phase = 0; phase < a.phases; ++phase) {
     const uint layer = phase / 4, stage = phase % 4, base = layer * kLayerPlaces;
-    if (stage == 1) {
-      // More than one only where a part is a whole head.
-      for (uint n = 0; n < H * PARTS; n += GROUPS) {
-        if (n + me >= H * PARTS) continue;
-        if (n > 0) barrier();
-        const Head h = head_of(layer, n + me);
-        vec4 key[16];
-        float value[8];
-        ask_slots(h, key, value);
-        slots(layer, base, h, key, value);
-        if (PARTS == 1) advance_state(h);
-      }
-    }
+    if (stage == 1) all_slots(layer, base);
     const uint entry = kStepMatrices + stage * kStepMatrixWords;
     const MatrixPart w = MatrixPart(0, 0, in_table(layer, entry + 2), in_table(layer, entry + 3));
     // Not from shared memory: what depends on the stage alone is the same for all lanes, as drivers see.
@@ -159,12 +194,7 @@ void main() {
 
     Item held[8];
     uint row = warp * side, use_at = in_table(layer, entry) + (first + min(row + in_pass, rows - 1)) * items + in_team;
-#define LOAD_HELD(I, K, AT) \
-  if (I < HELD) {           \
-    if (K + I * team < items && (K + I * team + in_team < items)) LOAD_ITEM(held[I], w, AT + I * team) \
-  }
     if (row < rows) {
-#define LOAD_FIRST(I) LOAD_HELD(I, 0, use_at)
       EACH_8(LOAD_FIRST)
     }
 
@@ -174,8 +204,6 @@ void main() {
     if (GATES != 0 && stage == 0) {
       gate_row = me + GROUPS * (kWarps - 1 - warp);
       const uint at = in_table(layer, kStepGates);
-#define LOAD_GATE(I) \
-  if (I < kGateTurns) gate_held[I] = gate_units(at, gate_row, I);
       if (gate_row < H * MEMORY) {
         LOAD_GATE(0) LOAD_GATE(1) LOAD_GATE(2) LOAD_GATE(3)
       }
@@ -201,17 +229,6 @@ void main() {
       const uint next_at =
           in_table(layer, entry) + (first + min(next_row + in_pass, rows - 1)) * items + next_k + in_team;
       const uint next_items = next_row < rows ? items : 0;
-#define SUM_HELD(I)                                                                     \
-  if (I < HELD) {                                                                       \
-    if (k + I * team < items) {                                                         \
-      const uint item = k + I * team + in_team;                                         \
-      take_scales(held[I], use_at + I * team);                                          \
-      const float term = item_sum(held[I], stage, columns, min(item, items - 1));       \
-      sum = item < items ? sum + term : sum;                                            \
-    }                                                                                   \
-    if (next_k + I * team < next_items && next_k + I * team + in_team < items)          \
-      LOAD_ITEM(held[I], w, next_at + I * team)                                         \
-  }
       EACH_8(SUM_HELD)
       if (next_k == 0) {
         [[unroll]] for (uint step = kLanes / 2; step > 0; step /= 2) {
@@ -249,13 +266,6 @@ void main() {
       const uint type = in_table(layer, kStepGateType), at = in_table(layer, kStepGates);
       [[dont_unroll]] while (subgroupAll(gate_row < H * MEMORY)) {
         precise float gate_total = 0.0;
-#define ADD_GATE(UNITS, TURN)                                                                       \
-  {                                                                                                 \
-    const float term = gate_sum(UNITS, type, min((TURN) * kLanes + lane, kGateUnits - 1));          \
-    if ((TURN) * kLanes + lane < kGateUnits) gate_total += term;                                    \
-  }
-#define ADD_GATE_HELD(I) \
-  if (I < kGateTurns) ADD_GATE(gate_held[I], I)
         ADD_GATE_HELD(0) ADD_GATE_HELD(1) ADD_GATE_HELD(2) ADD_GATE_HELD(3)
         for (uint n = 4; n < kGateTurns; ++n) ADD_GATE(gate_units(at, gate_row, n), n)
         gate_total = lanes_sum(gate_total) * factor;

@@ -1,13 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // decode_even: a stage from its input to the sums of its columns, a piece of main() for straight code with names of its own.
-//   OF(X)                   X of this stage: OF2(kItems) is kItems2
-//   from4, weights_at       where its input lies, in vectors, and the norm's weights
-//   HAS_WEIGHT, HAS_SQUARES whether it has those, and needs the sum of the input's squares
-//   ROW_PARTS, SQUARES      where sums of a slice's columns go
-//   WITH_COLUMNS            what else is made of them: v, of `slice` and `way`
-//   ASK_NEXT                asks for what comes next
-//   FROM_STREAM             the input is the token's embedding
-//   HALVES                  the input is f16, kExchangedPart of it: a lane takes half as many vectors, of eight columns
+//   STAGE           0: q k v f, 1: the output projection, 2: gate and up, 3: down
+//   from4           where its input lies, in vectors
+//   weights_at      the norm's weights, where it has any
+//   ASK_NEXT        asks for what comes next
+//   FROM_STREAM     the input is the token's embedding
+// OF(X) is X of this stage: OF2(kItems) is kItems2. ROW_PARTS, SQUARES: where sums of a slice's columns go. WITH_COLUMNS: what
+// else is made of them. HALVES: the input is f16, kExchangedPart of it, and a lane takes half as many vectors, of eight columns.
+#if STAGE == 0
+#define OF OF0
+#define WITH_COLUMNS SUM_GATES
+#elif STAGE == 1
+#define OF OF1
+#elif STAGE == 2
+#define OF OF2
+#else
+#define OF OF3
+#endif
+#ifndef WITH_COLUMNS
+#define WITH_COLUMNS
+#endif
+#if STAGE == 3
+#define HALVES kHalves
+#define HAS_WEIGHT false
+#define HAS_SQUARES false
+#else
+#define HALVES false
+#define HAS_WEIGHT weights_at != kNone
+#if STAGE == 1
+#define HAS_SQUARES OUT_NORM != 0
+#else
+#define HAS_SQUARES true
+#endif
+#endif
+#if STAGE % 2 == 0
+#define ROW_PARTS even_parts
+#define SQUARES even_squares
+#else
+#define ROW_PARTS odd_parts
+#define SQUARES odd_squares
+#endif
 {
   // Known to the driver where all subgroups have columns.
   bool works = true;
@@ -122,3 +154,13 @@
   if (!asks_within) ASK_NEXT
   barrier();
 }
+#undef OF
+#undef WITH_COLUMNS
+#undef HALVES
+#undef HAS_WEIGHT
+#undef HAS_SQUARES
+#undef ROW_PARTS
+#undef SQUARES
+#undef STAGE
+#undef ASK_NEXT
+#undef FROM_STREAM

@@ -163,16 +163,7 @@ void ask_slots(const Head h, inout vec4 key[16], inout float value[8]) {
   EACH_8(LOAD_VALUE)
 }
 
-/// What head `h` reads of its slots, this workgroup's columns of it.
-void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float value[8]) {
-  const uint warp = WARP, lane = LANE;
-  const uint in_team = THREAD % kTeam, team = THREAD / kTeam;
-  const uint column = THREAD % kColumns, group = THREAD / kColumns;
-  uint round = 0;
-  const uint value_at = h.values + h.column + column;
-  // What a query's logits are moved by, of this lane's slots.
-  const uint read_bias = in_table(layer, kStepReadBias), head_read_bias = in_table(layer, kStepHeadReadBias);
-  float biases[kOwnSlots];
+// Pieces of slots(), in its names.
 #define LOAD_BIASES(QUERY)                                                                                           \
   {                                                                                                                  \
     const float of_head = head_read_bias == kNone ? 0.0 : vectors.v[head_read_bias + h.head * G + h.query + (QUERY)]; \
@@ -183,31 +174,6 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
         biases[i] += vectors.v[read_bias + h.head * MEMORY + s - kPositional];                                       \
     }                                                                                                                \
   }
-  float bias = 0.0;  // of the lane's slot, kBySubgroup
-  if (kBySubgroup != 0) {
-    const uint s = warp * kOfWarp + min(lane, kOfWarp - 1);
-    if (head_read_bias != kNone) bias = vectors.v[head_read_bias + h.head * G + h.query];
-    if (read_bias != kNone && s >= kPositional) bias += vectors.v[read_bias + h.head * MEMORY + s - kPositional];
-  } else {
-    LOAD_BIASES(min(warp, QUERIES - 1))
-  }
-  const uint written = token_slots.x, used_sinks = token_slots.y, used_window = token_slots.z;
-  if (IN_TURNS != 0) barrier();
-#ifdef RUNNEL_TAKES_APART
-  if (kApart != 0) {
-    take_apart(h, base, in_table(layer, kStepFBias));
-  } else {
-    take_projections(h, base, in_table(layer, kStepFBias));
-  }
-#else
-  take_projections(h, base, in_table(layer, kStepFBias));
-#endif
-  barrier();
-  if (kBySubgroup != 0) {
-    slots_of_subgroups(base, h, key, value, bias);
-    return;
-  }
-
 #define ADD_DOT(AT, KEY, FROM)                                                     \
   {                                                                                \
     const vec4 q = queries[FROM], k = KEY;                                         \
@@ -240,6 +206,54 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
       }                                                                            \
     }                                                                              \
   }
+#define ADVANCE_VALUE(VALUE, SLOT)                                                                        \
+  if ((SLOT) < kSlots && ((SLOT) >= kPositional || (SLOT) == written)) {                                  \
+    const uint m = (SLOT) - kPositional;                                                                  \
+    VALUE = (SLOT) < kPositional ? values[column] : fma(alpha[m], VALUE, gate[m] * values[column]);       \
+    if (QUERIES == G) state.v[value_at + (SLOT) * V] = VALUE;                                             \
+  }
+#define ADVANCE_HELD(I) if (I < kValueRounds) ADVANCE_VALUE(value[I], group + I * kRowGroups)
+#define WEIGH(I)                                                                                   \
+  if (I < kValueRounds) {                                                                          \
+    const uint slot = group + I * kRowGroups;                                                      \
+    if (IS_SLOT(slot, kRowGroups)) sum = fma(dots[g * kSlots + slot], value[I], sum);              \
+  }
+
+/// What head `h` reads of its slots, this workgroup's columns of it.
+void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float value[8]) {
+  const uint warp = WARP, lane = LANE;
+  const uint in_team = THREAD % kTeam, team = THREAD / kTeam;
+  const uint column = THREAD % kColumns, group = THREAD / kColumns;
+  uint round = 0;
+  const uint value_at = h.values + h.column + column;
+  // What a query's logits are moved by, of this lane's slots.
+  const uint read_bias = in_table(layer, kStepReadBias), head_read_bias = in_table(layer, kStepHeadReadBias);
+  float biases[kOwnSlots];
+  float bias = 0.0;  // of the lane's slot, kBySubgroup
+  if (kBySubgroup != 0) {
+    const uint s = warp * kOfWarp + min(lane, kOfWarp - 1);
+    if (head_read_bias != kNone) bias = vectors.v[head_read_bias + h.head * G + h.query];
+    if (read_bias != kNone && s >= kPositional) bias += vectors.v[read_bias + h.head * MEMORY + s - kPositional];
+  } else {
+    LOAD_BIASES(min(warp, QUERIES - 1))
+  }
+  const uint written = token_slots.x, used_sinks = token_slots.y, used_window = token_slots.z;
+  if (IN_TURNS != 0) barrier();
+#ifdef RUNNEL_TAKES_APART
+  if (kApart != 0) {
+    take_apart(h, base, in_table(layer, kStepFBias));
+  } else {
+    take_projections(h, base, in_table(layer, kStepFBias));
+  }
+#else
+  take_projections(h, base, in_table(layer, kStepFBias));
+#endif
+  barrier();
+  if (kBySubgroup != 0) {
+    slots_of_subgroups(base, h, key, value, bias);
+    return;
+  }
+
   const uint same = kTeam > kSums ? kTeam / kSums : 1, each = kSums > kTeam ? kSums / kTeam : 1;
   [[dont_unroll]] for (;;) {
     [[dont_unroll]] for (uint g = 0; g < QUERIES; ++g) {
@@ -285,13 +299,6 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
     sum = lanes_sum(sum);
     if (lane == 0) counts[g] = 1.0 / sum;
   }
-#define ADVANCE_VALUE(VALUE, SLOT)                                                                        \
-  if ((SLOT) < kSlots && ((SLOT) >= kPositional || (SLOT) == written)) {                                  \
-    const uint m = (SLOT) - kPositional;                                                                  \
-    VALUE = (SLOT) < kPositional ? values[column] : fma(alpha[m], VALUE, gate[m] * values[column]);       \
-    if (QUERIES == G) state.v[value_at + (SLOT) * V] = VALUE;                                             \
-  }
-#define ADVANCE_HELD(I) if (I < kValueRounds) ADVANCE_VALUE(value[I], group + I * kRowGroups)
   EACH_8(ADVANCE_HELD)
   // What does not fit the registers is read again below.
   if (QUERIES == G) {
@@ -301,11 +308,6 @@ void slots(uint layer, uint base, const Head h, inout vec4 key[16], inout float 
   barrier();
   [[dont_unroll]] for (uint g = 0; g < QUERIES; ++g) {
     precise float sum = 0.0;
-#define WEIGH(I)                                                                                   \
-  if (I < kValueRounds) {                                                                          \
-    const uint slot = group + I * kRowGroups;                                                      \
-    if (IS_SLOT(slot, kRowGroups)) sum = fma(dots[g * kSlots + slot], value[I], sum);              \
-  }
     EACH_8(WEIGH)
     [[dont_unroll]] for (uint slot = group + 8 * kRowGroups; slot < kSlots; slot += kRowGroups)
       sum = fma(dots[g * kSlots + slot], advanced_value(value_at, slot, column), sum);
