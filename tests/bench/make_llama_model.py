@@ -3,7 +3,8 @@
 """make_llama_model.py SHAPE TYPE OUT.gguf: a Llama, RWKV-7 or Mamba-2 model of random weights with the parameter count and block types of
 runnel_make_model's, for llama-bench. Needs numpy and the gguf package.
 
-SHAPE: 135m (SmolLM2-135M's), 340m, 1.3b; rwkv7 (RWKV-7 World 1.5B's), mamba2 (Mamba-2 1.3B's), both with 32,000 tokens. TYPE: a block type in lower case, as q4_0 or q5_k; table and head as in runnel_make_model."""
+SHAPE: 135m (SmolLM2-135M's), 340m, 1.3b; rwkv7 (RWKV-7 World 1.5B's), mamba2 (Mamba-2 1.3B's), both with 32,000 tokens. TYPE: a block type in lower case, as q4_0 or q5_k, or for those two f16; table and head as in
+runnel_make_model."""
 import sys
 
 import numpy as np
@@ -22,7 +23,7 @@ SCALES = {T.Q4_1: (0, 4.6, -7.5), T.Q5_0: (0, 9.2, None), T.Q5_1: (0, 9.2, -15.5
           T.Q3_K: (108, 43, None), T.Q5_K: (0, 520, 15.5), T.IQ4_XS: (0, 1300, None)}
 # Types of table and head, and of rows that are no multiple of a block.
 TABLES = {T.Q4_0: T.Q8_0, T.Q8_0: T.Q8_0, T.Q4_K: T.Q6_K, T.Q4_1: T.Q8_0, T.Q5_0: T.Q8_0, T.Q5_1: T.Q8_0, T.IQ4_NL: T.Q8_0, T.Q2_K: T.Q6_K,
-          T.Q3_K: T.Q6_K, T.Q5_K: T.Q6_K, T.IQ4_XS: T.Q6_K}
+          T.Q3_K: T.Q6_K, T.Q5_K: T.Q6_K, T.IQ4_XS: T.Q6_K, T.F16: T.F16}
 FITTING = {T.Q4_K: T.Q4_0, T.Q6_K: T.Q8_0, T.Q5_K: T.Q5_0, T.Q2_K: T.Q4_0, T.Q3_K: T.Q4_0, T.IQ4_XS: T.Q4_0}
 
 
@@ -72,6 +73,10 @@ class Model:
 
     def matrix(self, name, rows, cols, kind=None):
         kind = kind or self.kind
+        if kind == T.F16:  # both signs, 1/64 to 1/32
+            bits = self.rng.integers(0, 1 << 16, (rows, cols), dtype=np.uint16) & 0xA7FF | 0x2400
+            self.writer.add_tensor(name, bits.view(np.float16))
+            return
         self.writer.add_tensor(name, blocks(self.rng, kind, rows, cols), raw_dtype=kind)
 
     def floats(self, name, shape, value=None, kind=np.float32):
