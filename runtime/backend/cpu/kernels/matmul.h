@@ -41,11 +41,11 @@ template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
   if constexpr (W <= 8) {
     unroll<kLines>([&](auto i) RUNNEL_INLINE_LAMBDA {
-      __builtin_prefetch(static_cast<const uint8_t*>(p) + ahead + 64 * i, 0, 2);
+      __builtin_prefetch(static_cast<const uint8_t*>(p) + ahead + 64 * i, 0, kAheadInto);
     });
   }
 }
-constexpr int kGroupsAhead = 16;  // a multiple of 4: Q6_K's codes go by fours
+static_assert(kGroupsAhead % 4 == 0);  // Q6_K's codes go by fours
 
 /// Codes of `bytes` a group: how far ahead of the codes in use are those of kGroupsAhead later, and
 /// how much farther if they are of the next tile?
