@@ -63,9 +63,15 @@ __device__ __forceinline__ float mapped(FeatureMap map, float v) {
       return fmaxf(v, 0.0F);
     case FeatureMap::elu:
       return v > 0.0F ? v + 1.0F : expf(v);
-    default:
-      return v;
+    case FeatureMap::identity:
+    case FeatureMap::t2r:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      break;
   }
+  return v;
 }
 
 /// phi(x) [K] into `to` [K'], both in shared memory, with the whole block; `spare` has room for K.
@@ -108,7 +114,13 @@ __device__ inline void features(const Recurrence& a, const RecurrenceMap& w, con
         to[i] = positive(j) * positive(other);
       }
       break;
-    default:
+    case FeatureMap::identity:
+    case FeatureMap::swish:
+    case FeatureMap::relu:
+    case FeatureMap::t2r:
+    case FeatureMap::elu:
+    case FeatureMap::product:
+    case FeatureMap::exponential:
 #pragma unroll 1
       for (int i = tid; i < n; i += step) {
         to[i] = a.map == FeatureMap::t2r       ? fmaxf(to[i], 0.0F)

@@ -32,26 +32,23 @@ void slots_of_subgroups(uint base, const Head h, const vec4 key[16], const float
   const uint same = kTeam / kSums;
   float sums[8], more[8];
   [[unroll]] for (uint i = 0; i < 8; ++i) sums[i] = 0.0, more[i] = 0.0;
-#define DOT_OF(SUMS, AT, I)                                                                                   \
-  if (I < kHeldRounds && I / 7 == (AT) / 8) {                                                                 \
-    const uint slot = first + I * kTeamsOfWarp + team;                                                        \
-    vec4 k = key[I];                                                                                          \
-    if (slot == written) k = keys[K / 4 + min(in_team, K / 4 - 1)];                                           \
-    SUMS[I % 7] = dot_of(k, queries[variant_of(slot) * (K / 4) + min(in_team, K / 4 - 1)]);                     \
+#define DOT_OF(SUMS, AT, I)                                                 \
+  if (I < kHeldRounds && I / 7 == (AT) / 8) {                               \
+    const uint slot = first + I * kTeamsOfWarp + team;                      \
+    vec4 k = key[I];                                                        \
+    if (slot == written) k = keys[K / 4 + in_team];                         \
+    SUMS[I % 7] = dot_of(k, queries[variant_of(slot) * (K / 4) + in_team]); \
   }
 #define DOT_FIRST(I) DOT_OF(sums, 0, I)
 #define DOT_MORE(I) DOT_OF(more, 8, I)
   EACH_16(DOT_FIRST)
-  sums[kKeyRounds] = dot_of(keys[min(in_team, K / 4 - 1)], queries[min(in_team, K / 4 - 1)]);
+  sums[kKeyRounds] = dot_of(keys[in_team], queries[in_team]);
   EACH_16(DOT_MORE)
-  if (K / 4 < kTeam && in_team >= K / 4) {
-    [[unroll]] for (uint i = 0; i < 8; ++i) sums[i] = 0.0, more[i] = 0.0;
-  }
   ADD_LANES(sums, kSums, kTeam, in_team)
   if (kHeldRounds > 7) ADD_LANES(more, kSums, kTeam, in_team)
 
   // A slot each.
-  const uint round = lane / kTeamsOfWarp, from = lane % kTeamsOfWarp * kTeam + round % 7 * same;
+  const uint round = lane / kTeamsOfWarp, from = (lane % kTeamsOfWarp * kTeam + round % 7 * same) % kLanes;
   float found = subgroupShuffle(sums[0], from);
   if (kHeldRounds > 7) {
     const float later = subgroupShuffle(more[0], from);
@@ -68,17 +65,17 @@ void slots_of_subgroups(uint base, const Head h, const vec4 key[16], const float
 
   // Its values, with the token's.
   precise float sum = 0.0;
-#define WEIGH_OWN(I)                                                                                  \
-  if (I < kOfWarp / kRowsOfWarp) {                                                                    \
-    const uint own = I * kRowsOfWarp + lane / kColumns, slot = first + own;                            \
-    const uint of_memory = slot < kPositional ? 0 : min(slot - kPositional, MEMORY - 1);               \
-    float v = value[I];                                                                               \
-    if (slot < kPositional) {                                                                         \
-      if (slot == written) v = values[column];                                                        \
-    } else {                                                                                          \
-      v = fma(alpha[of_memory], v, gate[of_memory] * values[column]);                                  \
-    }                                                                                                 \
-    sum = fma(subgroupShuffle(count, own), v, sum);                                                    \
+#define WEIGH_OWN(I)                                                                     \
+  if (I < kOfWarp / kRowsOfWarp) {                                                       \
+    const uint own = I * kRowsOfWarp + lane / kColumns, slot = first + own;              \
+    const uint of_memory = slot < kPositional ? 0 : min(slot - kPositional, MEMORY - 1); \
+    float v = value[I];                                                                  \
+    if (slot < kPositional) {                                                            \
+      if (slot == written) v = values[column];                                           \
+    } else {                                                                             \
+      v = fma(alpha[of_memory], v, gate[of_memory] * values[column]);                    \
+    }                                                                                    \
+    sum = fma(subgroupShuffle(count, own), v, sum);                                      \
   }
   EACH_8(WEIGH_OWN)
   [[unroll]] for (uint b = 0; b < 5; ++b) {

@@ -20,9 +20,22 @@ std::uint64_t words_per_unit(BlockType type) {
     case BlockType::q8_0:
     case BlockType::wide:
       return 2;
-    default:
-      return 1;
+    case BlockType::q4_0:
+    case BlockType::q4_1:
+    case BlockType::q5_0:
+    case BlockType::q5_1:
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::q4_k:
+    case BlockType::q5_k:
+    case BlockType::q6_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
+      break;
   }
+  return 1;
 }
 
 /// Codes 0 … 15 of 8 columns as one word.
@@ -139,9 +152,19 @@ std::uint64_t scale_words(BlockType type, std::uint64_t units) {
       return units / 32 * 5;
     case BlockType::wide:
       return units;
-    default:
-      return 0;
+    case BlockType::f32:
+    case BlockType::f16:
+    case BlockType::bf16:
+    case BlockType::q5_1:
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
+      break;
   }
+  return 0;
 }
 
 std::uint64_t high_words(BlockType type, std::uint64_t units) {
@@ -151,9 +174,24 @@ std::uint64_t high_words(BlockType type, std::uint64_t units) {
       return units / 4;
     case BlockType::q6_k:
       return (units + 1) / 2;
-    default:
-      return 0;
+    case BlockType::f32:
+    case BlockType::f16:
+    case BlockType::bf16:
+    case BlockType::q8_0:
+    case BlockType::q4_0:
+    case BlockType::q4_1:
+    case BlockType::q5_1:
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::q4_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
+    case BlockType::wide:
+      break;
   }
+  return 0;
 }
 
 /// Blocks of 32 columns of one row.

@@ -23,9 +23,16 @@ std::uint32_t shader_constant(FeatureMap m) {
       return kSwish;
     case FeatureMap::relu:
       return kRelu;
-    default:
-      return kIdentity;
+    case FeatureMap::identity:
+    case FeatureMap::t2r:
+    case FeatureMap::elu:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      break;  // no map of a channel by itself, or gated_recurrence's own
   }
+  return kIdentity;
 }
 
 Status PassBuilder::add(const RecordedOp& op) {

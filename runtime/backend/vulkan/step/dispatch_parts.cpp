@@ -43,7 +43,17 @@ std::array<std::uint32_t, kStepMatrixWords> matrix_entry(const DeviceMatrix& m) 
     case BlockType::q6_k:
       scales -= first / 8 * 5, high -= 2 * first;
       break;
-    default:
+    case BlockType::f32:
+    case BlockType::f16:
+    case BlockType::bf16:
+    case BlockType::q5_1:
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
+    case BlockType::wide:
       break;
   }
   const auto word_of = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };

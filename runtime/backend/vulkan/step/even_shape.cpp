@@ -72,7 +72,8 @@ std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const StepSh
   for (const Stage& stage : stages) rounded = std::max<std::uint64_t>(rounded, stage.rounded);
   const std::uint64_t sums =
       std::max(stages[0].sums, stages[2].sums) + std::max(stages[1].sums, stages[3].sums);
-  return 4 * (sums + 2 * (s.threads / d.subgroup)) + rounded + rounded / 8 + 20 +
+  // of each subgroup: squares of two stages; a peak and a sum, where it has slots of its own
+  return 4 * (sums + 4 * (s.threads / d.subgroup)) + rounded + rounded / 8 + 20 +
          slot_bytes(m, d, s.columns, s.queries);
 }
 

@@ -30,9 +30,20 @@ constexpr bool has_step_blocks(quant::BlockType t) {
     case quant::BlockType::q5_k:
     case quant::BlockType::q6_k:
       return true;
-    default:
-      return false;
+    case quant::BlockType::f32:
+    case quant::BlockType::f16:
+    case quant::BlockType::bf16:
+    case quant::BlockType::q5_1:
+    case quant::BlockType::q2_k:
+    case quant::BlockType::q3_k:
+    case quant::BlockType::iq4_nl:
+    case quant::BlockType::iq4_xs:
+    case quant::BlockType::i8:
+    case quant::BlockType::i32:
+    case quant::BlockType::wide:
+      break;
   }
+  return false;
 }
 
 /// Columns of a block of a type that the one-token programs take; those of 16 bits go in steps of 32.
