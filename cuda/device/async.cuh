@@ -19,6 +19,10 @@ __device__ __forceinline__ unsigned char* shared_memory() {
   return decode_shared;
 }
 __device__ __forceinline__ void sync_block() { __syncthreads(); }
+/// The same, and for how many threads of the block it holds.
+__device__ __forceinline__ std::uint32_t sync_block_count(bool holds) {
+  return std::uint32_t(__syncthreads_count(holds ? 1 : 0));
+}
 __device__ __forceinline__ void sync_warp() { __syncwarp(); }
 /// Barrier of the first `kThreads` threads of a block.
 template <int kThreads>

@@ -7,17 +7,23 @@
 
 namespace runnel::cuda {
 
-/// Orders logits as integers; 0 for what can never be chosen, NaN and -inf.
-__device__ __forceinline__ std::uint32_t logit_key(float logit) {
+/// Orders logits as integers, above 0; not NaN and -inf.
+__device__ __forceinline__ std::uint32_t ordinary_key(float logit) {
   const std::uint32_t bits = __float_as_uint(__fadd_rn(logit, 0.0F));  // -0 counts as 0
-  const std::uint32_t key = (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
-  const bool never = (bits & 0x7FFFFFFFU) > 0x7F800000U || bits == 0xFF800000U;
-  return never ? 0U : key;
+  return (bits >> 31) != 0 ? ~bits : bits | 0x80000000U;
+}
+/// The same; 0 for what can never be chosen, NaN and -inf.
+__device__ __forceinline__ std::uint32_t logit_key(float logit) {
+  return logit > -__int_as_float(0x7F800000) ? ordinary_key(logit) : 0U;
+}
+/// Of a key above 0.
+__device__ __forceinline__ std::uint64_t choice_of_key(std::uint32_t key, std::uint32_t token) {
+  return std::uint64_t(key) << 32 | (0xFFFFFFFFU - token);
 }
 /// The larger logit is the larger choice, and of equal ones the first; 0: never.
 __device__ __forceinline__ std::uint64_t choice_of(float logit, std::uint32_t token) {
   const std::uint32_t key = logit_key(logit);
-  return key == 0 ? 0 : std::uint64_t(key) << 32 | (0xFFFFFFFFU - token);
+  return key == 0 ? 0 : choice_of_key(key, token);
 }
 /// Of a choice that is not 0.
 __device__ __forceinline__ std::uint32_t chosen_token(std::uint64_t choice) {

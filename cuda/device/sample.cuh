@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sampling by one block: a few passes over the vocabulary, which stays in the caches between them.
 //
-// Nothing is sorted. The k-th logit and the edge of a nucleus are found bit by bit from the top:
-// how many values (or how much weight) reach a number with this bit set? Each bit is a pass, until
-// what lies between the bounds fits shared memory. Weights are integers, so sums have no order;
-// floats meet only rounded operations one at a time (no fused ones), as on the host.
+// Nothing is sorted. Where top-k or min-p gives a bound that few tokens reach, these are listed in
+// shared memory and the rest of the chain works on the list. Else the k-th logit and the edge of a
+// nucleus are found bit by bit from the top: how many values (or how much weight) reach a number with
+// this bit set? Each bit is a pass, until what lies between the bounds fits shared memory. Weights are
+// integers, so sums have no order; floats meet only rounded operations one at a time (no fused ones),
+// as on the host.
 #pragma once
 
 #include "cuda/device/choice.cuh"
@@ -14,6 +16,7 @@
 namespace runnel::cuda {
 
 inline constexpr int kSampleList = 2048;  // values between the bounds that shared memory holds
+inline constexpr int kSampleChoices = kSampleList / 2;  // tokens in their place
 
 /// Where a set of the largest values ends.
 struct SampleEdge {
@@ -23,7 +26,11 @@ struct SampleEdge {
 };
 
 struct SampleShared {
-  std::uint32_t list[kSampleList];
+  union {
+    std::uint32_t list[kSampleList];
+    std::uint64_t choices[kSampleChoices];  // of the tokens listed, as choice_of() makes them
+  };
+  std::uint32_t weights[kSampleChoices];  // of the same
   std::uint64_t sums[2][32];
   std::uint32_t counts[2][32];
   SampleEdge edge;
@@ -61,7 +68,7 @@ class Sampling {
     if (best == 0) {
       token = kNoToken;
     } else if (s_.inverse_temperature != 0.0F && !(max > 3.4028235e38F)) {
-      token = draw(logits, max);
+      token = draw(logits, max, largest);
     }
     if (tid_ == 0) finish(token);
     if (s_.dry_range == 0) return;
@@ -449,62 +456,152 @@ class Sampling {
     return sampling_words(s_.seed, s_.next.segment->position + 1);
   }
 
-  /// A draw where top-p is off and min-p leaves few: one pass lists them. -1: they are more than the list holds, or,
-  /// with those near them, than top-k leaves.
+  // ---- A draw from a list ----
+
+  __device__ bool lists_by_min_p() const { return s_.min_weight > 1 && s_.top_p_units == 0; }
+  __device__ bool lists_by_top_k() const { return s_.top_k > 0 && s_.top_k <= threads_; }
+
+  /// A lower bound of the top_k-th largest logit: at least top_k threads have one that reaches it, and not many more.
+  /// The lowest finite number if fewer threads have a logit that can be chosen.
+  /// @param largest  of this thread's logits
+  __device__ float top_k_bound(float largest) const {
+    constexpr std::uint32_t kSlack = 16;           // a few tokens more cost less than further bits
+    constexpr std::uint32_t kLowest = 0x00800000;  // logit_key of the lowest finite number
+    const std::uint32_t own = logit_key(largest), k = std::uint32_t(s_.top_k);
+    const std::uint32_t enough = k + min(k / 4, kSlack);
+    std::uint32_t low = 0, reached = ~0U;
+    for (int bit = 31; bit >= 0 && reached > enough; --bit) {
+      const std::uint32_t middle = low | (1U << bit);
+      const std::uint32_t count = sync_block_count(own >= middle);
+      if (count >= k) low = middle, reached = count;
+    }
+    return key_logit(max(low, kLowest));
+  }
+
+  /// A draw where top-k leaves few, or min-p without top-p: what may stay is listed. -1: more than the list holds.
   /// @param farthest  below `max` what top-n-sigma leaves
-  __device__ int draw_from_list(const float* logits, float max, float farthest) {
-    constexpr std::uint32_t kRoom = kSampleList / 2;
-    std::uint32_t *const weights = shared_.list, *const ids = shared_.list + kRoom;
+  /// @param largest   of this thread's logits; most threads see from it that they have nothing to list
+  __device__ int draw_from_list(const float* logits, float max, float farthest, float largest) {
     // However the exponential is rounded, what lies below weighs less than min_weight.
     constexpr float kMargin = 0.01F, kPerOne = 1.0F / 268435456.0F;  // kWeightOne
-    const float least = __logf((float(s_.min_weight) - 0.5F) * kPerOne) - kMargin;
+    const float least = lists_by_min_p() ? __logf((float(s_.min_weight) - 0.5F) * kPerOne) - kMargin
+                                         : -__int_as_float(0x7F800000);
     if (tid_ == 0) shared_.listed = 0;
     sync_block();
-    for_each_logit(logits, [&](int i, float logit) {
+    const float bound = lists_by_top_k() ? top_k_bound(largest) : -3.4028235e38F;  // any finite
+    const auto may_stay = [&](float logit) {  // not NaN or -inf
       const float below = __fsub_rn(logit, max);
-      if (!(__fmul_rn(below, s_.inverse_temperature) >= least) || -below > farthest) return;
-      const std::uint32_t w = weight(logit, max), place = atomicAdd(&shared_.listed, 1U);
-      if (place < kRoom) weights[place] = w < s_.min_weight ? 0U : w, ids[place] = std::uint32_t(i);
-    });
+      return logit >= bound && __fmul_rn(below, s_.inverse_temperature) >= least &&
+             -below <= farthest;
+    };
+    if (may_stay(largest)) {
+      for_each_logit(logits, [&](int i, float logit) {
+        if (!may_stay(logit)) return;
+        const std::uint32_t place = atomicAdd(&shared_.listed, 1U);
+        if (place >= kSampleChoices) return;
+        shared_.choices[place] = choice_of_key(ordinary_key(logit), std::uint32_t(i));
+      });
+    }
     sync_block();
     const std::uint32_t n = shared_.listed;
-    if (n == 0 || n > kRoom || (s_.top_k > 0 && n > std::uint32_t(s_.top_k))) return -1;
-    if (excludes()) exclude_from_list(weights, ids, n);
-    const std::uint32_t word = words()[0];
-    for (auto own = std::uint32_t(tid_); own < n; own += std::uint32_t(threads_)) {
-      const std::uint32_t id = ids[own], w = weights[own];
-      std::uint64_t before = 0, total = 0;  // before: of those that come first in the vocabulary
-      for (std::uint32_t i = 0; i < n; ++i) {
-        total += weights[i];
-        before += ids[i] < id ? weights[i] : 0U;
-      }
-      const std::uint64_t target = draw_below(total, word);
+    if (n > kSampleChoices) return -1;
+    std::uint64_t total = weigh_list(n, max);
+    if (s_.top_p_units > 0) total = cut_list(n, share_of(total, s_.top_p_units));
+    if (excludes()) total = exclude_from_list(n, total);
+    const std::uint64_t target = draw_below(total, words()[0]);
+    for_each_weight(n, [&](std::uint32_t own, std::uint32_t w) {
+      const std::uint32_t id = listed_token(own);
+      std::uint64_t before = 0;  // of those that come first in the vocabulary
+#pragma unroll 4
+      for (std::uint32_t i = 0; i < n; ++i)
+        before += listed_token(i) < id ? shared_.weights[i] : 0U;
       if (target >= before && target - before < w) shared_.index = int(id);
-    }
+    });
     sync_block();
     return shared_.index;
   }
 
-  __device__ void exclude_from_list(std::uint32_t* weights, const std::uint32_t* ids,
-                                    std::uint32_t n) {
-    const auto weight = [weights](int i) { return weights[i]; };
-    std::uint64_t total = 0;
-    for (auto i = std::uint32_t(tid_); i < n; i += std::uint32_t(threads_)) total += weights[i];
-    total = block_sum<false>(total, 0).sum;
-    const Excluded gone = top_choices(
-        weight, [ids](int i) { return ids[i]; }, int(n), total);
-    sync_block();  // all have read what some zero now
+  __device__ std::uint32_t listed_token(std::uint32_t i) const {
+    return chosen_token(shared_.choices[i]);
+  }
+  /// use(i, weight) for each of this thread's places in the list of n that weighs anything.
+  template <class Use>
+  __device__ void for_each_weight(std::uint32_t n, const Use& use) const {
     for (auto i = std::uint32_t(tid_); i < n; i += std::uint32_t(threads_)) {
-      if (gone.holds(weights[i], ids[i])) weights[i] = 0;
+      if (const std::uint32_t w = shared_.weights[i]; w > 0) use(i, w);
     }
-    sync_block();
   }
 
-  __device__ std::uint32_t draw(const float* logits, float max) {
+  /// Weighs the list: what top-k takes away weighs nothing, nor, without top-p, what min-p does.
+  /// @return the total
+  __device__ std::uint64_t weigh_list(std::uint32_t n, float max) {
+    const std::uint32_t k = s_.top_k > 0 ? std::uint32_t(s_.top_k) : n;
+    const std::uint32_t least = s_.top_p_units > 0 ? 1U : s_.min_weight;
+    std::uint64_t total = 0;
+    for (auto own = std::uint32_t(tid_); own < n; own += std::uint32_t(threads_)) {
+      const std::uint64_t choice = shared_.choices[own];
+      std::uint32_t better = 0;
+      if (n > k) {
+#pragma unroll 4
+        for (std::uint32_t i = 0; i < n; ++i) better += shared_.choices[i] > choice ? 1U : 0U;
+      }
+      std::uint32_t w = better < k ? weight(key_logit(std::uint32_t(choice >> 32)), max) : 0U;
+      if (w < least) w = 0;
+      shared_.weights[own] = w;
+      total += w;
+    }
+    return block_sum<false>(total, 0).sum;  // and shows the weights to all threads
+  }
+
+  /// Leaves what top-p and min-p do.
+  /// @param wanted  from 1 to the total
+  /// @return the total of what is left
+  __device__ std::uint64_t cut_list(std::uint32_t n, std::uint64_t wanted) {
+    for_each_weight(n, [&](std::uint32_t own, std::uint32_t w) {
+      const std::uint32_t id = listed_token(own);
+      std::uint64_t before = 0;  // of heavier ones, and of equal ones with lower ids
+#pragma unroll 4
+      for (std::uint32_t i = 0; i < n; ++i) {
+        const std::uint32_t other = shared_.weights[i];
+        before += other > w || (other == w && listed_token(i) < id) ? other : 0U;
+      }
+      if (before < wanted && wanted - before <= w) {  // the last that is needed
+        shared_.edge.value = w;
+        shared_.index = int(id);
+      }
+    });
+    sync_block();
+    const std::uint32_t cut = shared_.edge.value, last = std::uint32_t(shared_.index);
+    std::uint64_t total = 0;
+    for_each_weight(n, [&](std::uint32_t own, std::uint32_t w) {
+      const bool stays = w >= s_.min_weight && (w > cut || (w == cut && listed_token(own) <= last));
+      if (!stays) shared_.weights[own] = 0;
+      total += stays ? w : 0U;
+    });
+    return block_sum<false>(total, 0).sum;
+  }
+
+  /// @param total  of the list
+  /// @return the total of what is left
+  __device__ std::uint64_t exclude_from_list(std::uint32_t n, std::uint64_t total) {
+    const Excluded gone =
+        top_choices([this](int i) { return shared_.weights[i]; },
+                    [this](int i) { return listed_token(std::uint32_t(i)); }, int(n), total);
+    // Each thread has read no weights but its own.
+    total = 0;
+    for_each_weight(n, [&](std::uint32_t own, std::uint32_t w) {
+      const bool goes = gone.holds(w, listed_token(own));
+      if (goes) shared_.weights[own] = 0;
+      total += goes ? 0U : w;
+    });
+    return block_sum<false>(total, 0).sum;
+  }
+
+  __device__ std::uint32_t draw(const float* logits, float max, float largest) {
     const int n = s_.vocab;
     const float farthest = sigma_limit(logits);
-    if (s_.min_weight > 1 && s_.top_p_units == 0) {
-      const int drawn = draw_from_list(logits, max, farthest);
+    if (lists_by_min_p() || lists_by_top_k()) {
+      const int drawn = draw_from_list(logits, max, farthest, largest);
       if (drawn >= 0) return std::uint32_t(drawn);
     }
     // What top-k leaves: keys above `key`, and those equal to it up to an index.

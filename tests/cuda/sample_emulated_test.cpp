@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <set>
 
 #include "cuda/device/sample.cuh"
@@ -20,7 +21,10 @@
 namespace runnel::test {
 namespace {
 
+using ::testing::Contains;
+using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::Lt;
 
 constexpr float kInf = std::numeric_limits<float>::infinity();
 
@@ -37,7 +41,7 @@ class Emulated {
     dry_longest_.assign(static_cast<std::size_t>(vocab), 0);
     dry_kept_.assign(setup_.dry_recent.size(), NAN);
     adjusted_.assign(static_cast<std::size_t>(vocab), NAN);
-    weights_.assign(static_cast<std::size_t>(vocab), 0xA5A5A5A5U);
+    weights_.resize(static_cast<std::size_t>(vocab));
     segment_.position = position;
     sample_ = setup_.sample;
     sample_.bias_ids = setup_.bias_ids.data();
@@ -64,6 +68,7 @@ class Emulated {
     std::vector<float> own = logits;
     sample_.logits = own.data();
     ++sample_.next.ticket;
+    std::ranges::fill(weights_, kNoWeight);
     simt::Grid grid(1, threads_, sizeof(cuda::SampleShared), seed,
                     [this] { cuda::Sampling(sample_, threads_).run(); });
     EXPECT_TRUE(grid.run()) << "stuck";
@@ -75,8 +80,12 @@ class Emulated {
     return token;
   }
   std::uint64_t position() const { return segment_.position; }
+  /// Whether the last draw weighed the whole vocabulary, as none does from a list.
+  bool weighed_all() const { return weights_[0] != kNoWeight; }
 
  private:
+  static constexpr std::uint32_t kNoWeight = 0xA5A5A5A5U;  // more than any
+
   cuda::SampleSetup setup_;
   int threads_;
   std::vector<float> adjusted_, dry_kept_;
@@ -103,8 +112,9 @@ std::vector<float> random_logits(Random& random, std::int32_t vocab) {
 }
 
 /// Some steps of one generation on both.
-void compare(Random& random, std::int32_t vocab, int threads, int steps) {
-  const SamplingOptions options = random_chain(random, vocab);
+/// @param weighed_all  counts the draws that weigh the whole vocabulary
+void compare(Random& random, const SamplingOptions& options, std::int32_t vocab, int threads,
+             int steps, int* weighed_all = nullptr) {
   const std::int32_t kinds = random.below(2) == 0 ? std::min(vocab, 3) : vocab;  // few repeat often
   std::vector<TokenId> recent =
       random.tokens(1 + random.below(random.below(4) == 0 ? 1500 : 20), kinds);
@@ -124,6 +134,7 @@ void compare(Random& random, std::int32_t vocab, int threads, int steps) {
         << " from " << options.xtc_threshold << ", window " << options.penalty_window << ", DRY "
         << options.dry_multiplier << " * " << options.dry_base << "^(n - "
         << options.dry_allowed_length << ") over " << options.dry_range;
+    if (weighed_all != nullptr && device.weighed_all()) ++*weighed_all;
     ASSERT_EQ(device.position(), position);
     recent.push_back(expected ? *expected : 0);
     ++position;
@@ -143,7 +154,8 @@ TEST(SampleEmulated, TheFirstOfTheLargestLogitsIsTheLargestChoice) {
 TEST(SampleEmulated, DrawsTheTokenOfTheHost) {
   Random random(71);
   for (int i = 0; i < 700; ++i) {
-    compare(random, one_of(random, {1, 2, 31, 32, 33, 64, 100, 257, 600}), 64, 4);
+    const std::int32_t vocab = one_of(random, {1, 2, 31, 32, 33, 64, 100, 257, 600});
+    compare(random, random_chain(random, vocab), vocab, 64, 4);
     if (HasFatalFailure()) FAIL() << "case " << i;
   }
 }
@@ -151,14 +163,17 @@ TEST(SampleEmulated, DrawsTheTokenOfTheHost) {
 TEST(SampleEmulated, DrawsTheTokenOfTheHostFromWideVocabularies) {
   Random random(72);
   for (int i = 0; i < 60; ++i) {
-    compare(random, one_of(random, {2048, 5000, 12001}), one_of(random, {128, 256}), 2);
+    const std::int32_t vocab = one_of(random, {2048, 5000, 12001});
+    compare(random, random_chain(random, vocab), vocab, one_of(random, {128, 256}), 2);
     if (HasFatalFailure()) FAIL() << "case " << i;
   }
 }
 
-/// Draws at positions from 0, which must be the host's; the different ones.
+enum class Way : std::uint8_t { any, list, vocabulary };
+
+/// Draws at positions from 0, which must be the host's, and from a list or not; the different ones.
 std::set<std::uint32_t> expect_draws_of_host(const SamplingOptions& options,
-                                             const std::vector<float>& logits) {
+                                             const std::vector<float>& logits, Way way = Way::any) {
   constexpr std::uint64_t kDraws = 24;
   const auto vocab = static_cast<std::int32_t>(logits.size());
   auto sampler = Sampler::create(options, vocab);
@@ -171,6 +186,9 @@ std::set<std::uint32_t> expect_draws_of_host(const SamplingOptions& options,
     if (!expected) break;
     const std::uint32_t token = device.draw(logits, static_cast<unsigned>(i));
     EXPECT_EQ(token, static_cast<std::uint32_t>(*expected)) << "position " << i;
+    if (way != Way::any) {
+      EXPECT_EQ(device.weighed_all(), way == Way::vocabulary);
+    }
     drawn.insert(token);
   }
   return drawn;
@@ -210,6 +228,71 @@ TEST(SampleEmulated, TopNSigmaCutsWithForbiddenTokensLeftOut) {
   EXPECT_EQ(expect_draws_of_host(o, std::vector<float>(5, -7.0F)).size(),
             5U);  // sigma 0, all equal
   EXPECT_THAT(expect_draws_of_host(o, {3e38F, -3e38F, 0.0F}), ElementsAre(0U));
+}
+
+TEST(SampleEmulated, TopKOfEqualLogitsLeavesTheFirst) {
+  SamplingOptions o{.temperature = 1.0F, .top_k = 7};
+  for (const float top_p : {1.0F, 0.7F}) {
+    o.top_p = top_p;
+    const std::uint32_t left = top_p < 1.0F ? 5 : 7;
+    for (const auto& [vocab, way] : {std::pair<std::size_t, Way>{601, Way::list},
+                                     {1024, Way::list},
+                                     {1025, Way::vocabulary},
+                                     {3000, Way::vocabulary}}) {
+      const auto drawn = expect_draws_of_host(o, std::vector<float>(vocab, -2.5F), way);
+      EXPECT_THAT(drawn, Each(Lt(left))) << vocab;
+      EXPECT_GT(drawn.size(), 2U);
+    }
+  }
+  // A few that are larger, behind some of those at the edge.
+  std::vector<float> logits(900, 0.0F);
+  logits[450] = logits[899] = 0.5F;
+  o.top_p = 1.0F;
+  o.top_k = 3;
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(0U, 450U, 899U));
+  logits[0] = -0.0F;  // is 0
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(0U, 450U, 899U));
+}
+
+TEST(SampleEmulated, TopKOfFewerTokensThanItKeepsLeavesThemAll) {
+  std::vector<float> logits(5000, -kInf);
+  for (std::size_t i = 0; i < logits.size(); i += 3) logits[i] = NAN;
+  for (const std::size_t i : {1U, 2U, 70U, 4999U}) logits[i] = -3e38F;
+  for (const std::int32_t top_k : {4, 5, 40, 64}) {
+    const SamplingOptions o{.temperature = 1.0F, .top_k = top_k};
+    EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(1U, 2U, 70U, 4999U));
+  }
+  EXPECT_THAT(expect_draws_of_host({.temperature = 1.0F, .top_k = 3}, logits, Way::list),
+              ElementsAre(1U, 2U, 70U));
+  // Above the number of threads.
+  EXPECT_THAT(expect_draws_of_host({.temperature = 1.0F, .top_k = 65}, logits, Way::vocabulary),
+              ElementsAre(1U, 2U, 70U, 4999U));
+}
+
+TEST(SampleEmulated, TopPOfEqualWeightsLeavesTheFirstWhateverTheirLogits) {
+  std::vector<float> logits(800);
+  std::iota(logits.begin(), logits.end(), 0.0F);
+  // So hot that all weigh the same: of the last 10, which have the largest logits, the first 3.
+  const SamplingOptions o{.temperature = 1e20F, .top_k = 10, .top_p = 0.25F};
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(790U, 791U, 792U));
+}
+
+TEST(SampleEmulated, TheChainGoesOnFromTheListOfTopK) {
+  const std::vector<float> logits = logs({0.02F, 0.3F, 0.05F, 0.4F, 0.03F, 0.2F});
+  SamplingOptions o{.temperature = 1.0F, .top_k = 4};
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), Contains(2U));
+  o.top_p = 0.9F;  // 0.855 of the 0.95 that top-k leaves
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(1U, 3U, 5U));
+  o.min_p = 0.6F;
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(1U, 3U));
+  o.min_p = 0.0F;
+  o.xtc_probability = 1.0F;
+  o.xtc_threshold = 0.32F;  // of the 0.9 that top-p leaves
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(1U, 5U));
+  o.xtc_probability = 0.0F;
+  o.top_p = 1.0F;
+  o.top_n_sigma = 0.5F;
+  EXPECT_THAT(expect_draws_of_host(o, logits, Way::list), ElementsAre(1U, 3U));
 }
 
 /// Logits that depend on the token before, so that greedy text without DRY runs into a loop.
@@ -261,9 +344,48 @@ TEST(SampleEmulated, DryEndsLoopsAsOnTheHost) {
 TEST(SampleEmulated, DrawsTheTokenOfTheHostWithAllThreads) {
   Random random(73);
   for (int i = 0; i < 3; ++i) {
-    compare(random, 49152, cuda::kSampleThreads, 1);
+    compare(random, random_chain(random, 49152), 49152, cuda::kSampleThreads, 1);
     if (HasFatalFailure()) FAIL() << "case " << i;
   }
+}
+
+/// Random chains that draw, with top-k.
+SamplingOptions random_top_k(Random& random, std::int32_t vocab, std::int32_t top_k) {
+  SamplingOptions o = random_chain(random, vocab);
+  o.top_k = top_k;
+  o.temperature = one_of(random, {0.2F, 0.7F, 1.0F, 1.0F, 3.0F, 1e-39F, 1e9F});
+  return o;
+}
+
+TEST(SampleEmulated, DrawsTheTokenOfTheHostWithTopK) {
+  constexpr int kCases = 500, kSteps = 3;
+  Random random(74);
+  int weighed_all = 0;
+  for (int i = 0; i < kCases; ++i) {
+    const std::int32_t vocab =
+        one_of(random, {1, 3, 31, 33, 64, 101, 257, 600, 1023, 1027, 1500, 4096});
+    const std::int32_t top_k = one_of(random, {1, 2, 5, 31, 40, 50, 63, 64, 65, 100, 1000});
+    compare(random, random_top_k(random, vocab, top_k), vocab, 64, kSteps, &weighed_all);
+    if (HasFatalFailure()) FAIL() << "case " << i;
+  }
+  EXPECT_GT(weighed_all, kCases * kSteps / 20);
+  EXPECT_LT(weighed_all, kCases * kSteps / 2);
+}
+
+TEST(SampleEmulated, DrawsTheTokenOfTheHostWithTopKOfAllThreads) {
+  constexpr int kCases = 40;
+  Random random(75);
+  int weighed_all = 0;
+  for (int i = 0; i < kCases; ++i) {
+    const std::int32_t vocab = one_of(random, {1000, 1023, 1025, 3001, 5000, 20000});
+    const std::int32_t top_k =
+        one_of(random, {1, 20, 40, 40, 100, 300, 600, 1000, 1023, 1024, 1025, 4000});
+    compare(random, random_top_k(random, vocab, top_k), vocab, cuda::kSampleThreads, 1,
+            &weighed_all);
+    if (HasFatalFailure()) FAIL() << "case " << i;
+  }
+  EXPECT_GT(weighed_all, kCases / 20);
+  EXPECT_LT(weighed_all, kCases / 2);
 }
 
 }  // namespace

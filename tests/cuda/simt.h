@@ -54,6 +54,7 @@ struct Warp {
 struct Block {
   std::vector<std::uint64_t> shared;
   Meeting all, first, pairs[8];
+  std::uint32_t counts[2] = {};
   std::vector<Warp> warps;
   std::vector<Fiber*> fibers;
 };
@@ -242,6 +243,14 @@ inline unsigned char* shared_memory() {
 }
 inline void sync_block() {
   simt::grid->meet(simt::grid->block().all, int(simt::grid->block().fibers.size()));
+}
+inline std::uint32_t sync_block_count(bool holds) {
+  simt::Block& block = simt::grid->block();
+  std::uint32_t& count = block.counts[block.all.round & 1];  // who is late reads the other one
+  if (block.all.arrived == 0) count = 0;
+  count += holds ? 1U : 0U;
+  sync_block();
+  return count;
 }
 /// The grid is one cluster.
 inline void sync_cluster() {
