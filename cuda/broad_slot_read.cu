@@ -22,8 +22,8 @@ constexpr int kStage = 3 * kTileBytes;
 template <int kHeads>
 struct BroadShared {
   static constexpr int kThreads = 128 * kHeads;
-  static constexpr int kQuery =
-      2 * kTileBytes;  // of one head: what is rounded, and what that loses
+  // Bytes of one head: what is rounded, and what that loses.
+  static constexpr int kQuery = 2 * kTileBytes;
   static constexpr int kBytes = 2 * kStage + kHeads * kQuery;
   static constexpr int kBlocks = kHeads == 1 ? 3 : 2;  // a multiprocessor
 };
@@ -216,7 +216,7 @@ struct Reader {
   __device__ __forceinline__ int lane() const { return int(threadIdx.x) & 31; }
   __device__ __forceinline__ int group() const { return row0 / 16; }
   __device__ __forceinline__ int quad() const { return (int(threadIdx.x) & 3) * 2; }
-  /// Of element e of sums.
+  /// The row of element e of sums.
   __device__ __forceinline__ int row_at(int e) const { return row0 + (e >> 1) * 8 + (lane() >> 2); }
   static __device__ __forceinline__ std::uint16_t* tile(std::uint16_t* stage, int i) {
     return stage + i * (kTileBytes / 2);
@@ -404,7 +404,7 @@ struct Reader {
     for (int i = c.first_tile; i <= kBefore; ++i) {
       std::uint16_t* stage = next();
       const int ahead = (i - kBefore) * kTile;  // of the tile's first key over row 0
-      // Of keys n*16 … n*16+15: some are neither later than all of the warp's rows nor too far back.
+      // Whether some of the keys n*16 … n*16+15 are neither later than all of the warp's rows nor too far back.
       const auto wanted = [&](int n) {
         const int key = ahead + n * 16;
         return key <= row0 + 15 && row0 - (key + 15) < m.window;

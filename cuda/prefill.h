@@ -70,9 +70,9 @@ struct ChunkOperands {
   std::uint16_t* q_turned = nullptr;  // [T, HQ, K]       rotated by t
   std::uint16_t* q_near = nullptr;    // [T, HQ, K]       rotated by min(t, sink_distance)
   std::uint16_t* k = nullptr;         // [T, H, K]
-  std::uint16_t* k_turned =
-      nullptr;                 // [64 + T, H, K]   row 64 is the first token; before: the window
-  std::uint16_t* v = nullptr;  // [64 + T, H, V]   likewise
+  // [64 + T, H, K]   row 64 is the first token; before: the window
+  std::uint16_t* k_turned = nullptr;
+  std::uint16_t* v = nullptr;       // [64 + T, H, V]   likewise
   std::uint16_t* k_sink = nullptr;  // [16, H, K]
   std::uint16_t* v_sink = nullptr;  // [16, H, V]
   std::int32_t q_stride = 0;        // values from row to row of q, k and v; 0: no gaps
@@ -108,8 +108,8 @@ inline constexpr int kMostSpans = 8;
 
 /// How the broad kernels do their work.
 struct BroadTuning {
-  std::int32_t spans =
-      kMostSpans;  // of chunks whose memories are walked side by side, 1 … kMostSpans
+  // Spans of chunks whose memories are walked side by side, 1 … kMostSpans.
+  std::int32_t spans = kMostSpans;
   BroadRead read = BroadRead::whole;
 };
 

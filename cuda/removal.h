@@ -49,8 +49,8 @@ inline constexpr int kRemovalChunk = 16;
 /// The same for long segments, kRemovalChunk tokens at a time (removal_chunks.cu). q, k, c and b are overwritten.
 struct RemovalChunks {
   float* taken;  // [T, H, V]
-  float*
-      kept;  // [chunks, H, K]: of every segment's tokens, the last chunk of each with what is left
+  // [chunks, H, K]: every segment's tokens, the last chunk of each with what is left
+  float* kept;
 };
 cudaError_t removal_chunks(const Launch&, const RemovalLayer&, const RemovalChunks&,
                            const Segment* segments, int num_segments, int tokens);

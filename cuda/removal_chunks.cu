@@ -68,8 +68,8 @@ struct Shared {
   // [t][s] of c for s < t and [16 + t][s] of q for s <= t, else 0: with b^ (s) and k^ (16 + s).
   float between[2 * kChunk][2 * kChunk + 4];
   float decay[kChunk];  // of a head as a whole
-  float passed[kChunk]
-              [kChunk];  // [t][s]: the product of the decays behind s up to t; of a head as a whole
+  // [t][s]: the product of the decays behind s up to t; of a head as a whole
+  float passed[kChunk][kChunk];
 };
 
 enum Row : std::int32_t { kC, kQ, kB, kK };
@@ -150,8 +150,8 @@ __global__ void __launch_bounds__(2 * kDim)
   }
   __syncthreads();
   {  // every row of c and q with every row of b and k
-    constexpr int kPer =
-        2 * kChunk * 2 * kChunk / (2 * kDim);  // 8 or 4 of a thread: rows i and i + 16
+    // 8 or 4 of a thread: rows i and i + 16.
+    constexpr int kPer = 2 * kChunk * 2 * kChunk / (2 * kDim);
     const int i = tid % kChunk, j = tid / kChunk * (kPer / 2);
     float sums[2][kPer / 2] = {};
 #pragma unroll 2
@@ -311,7 +311,7 @@ struct WalkLane {
   int warp, g, q;
   /// Rows 8 j + row and + 1 of the state, of columns g and g + 8.
   __device__ __forceinline__ int row() const { return 16 * warp + 2 * q; }
-  /// Of eight tokens i, where a column of tokens is an operand.
+  /// The lane's token among the eight of i, where a column of tokens is an operand.
   __device__ __forceinline__ int token(int i, int e) const { return 8 * i + q + 4 * (e >> 1); }
 };
 

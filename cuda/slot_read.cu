@@ -382,7 +382,7 @@ struct ChunkReader {
     }
     as_left(w.own[i], low, high);
   }
-  /// Of the memory p rise 2^R, of the chunk's tokens tril((p rise) W^T).
+  /// For the memory p rise 2^R, for the chunk's tokens tril((p rise) W^T).
   __device__ __forceinline__ void weigh_by_factors(S& s, W& w) const {
     std::uint32_t lifted[4][4];  // p rise
 #pragma unroll
@@ -417,7 +417,7 @@ struct ChunkReader {
       weigh_own(s, w, i, low, high);
     }
   }
-  /// Of the memory p 2^G_t, of token j sum over slots of p s_j 2^(G_t - G_j).
+  /// For the memory p 2^G_t, for token j the sum over slots of p s_j 2^(G_t - G_j).
   __device__ __forceinline__ void weigh_one_by_one(const S& s, W& w) const {
     const Exact gates = exact();
     auto* scores = reinterpret_cast<float*>(dynamic) + warp * 16 * kExact;  // [16][kExact]

@@ -37,8 +37,8 @@ struct alignas(16) ShiftShape {
   BlockType type = BlockType::f32;
   std::int32_t rows = 0, steps = 0;  // steps: of a tile
   std::int32_t lane_shift = 0, row_shift = 0;
-  std::int32_t tile_bytes = 0, step_bytes = 0, scale_bytes = 0,
-               high_bytes = 0;    // scale, high: of a step
+  // scale_bytes and high_bytes: those of a step.
+  std::int32_t tile_bytes = 0, step_bytes = 0, scale_bytes = 0, high_bytes = 0;
   std::int32_t tail_chunks = 32;  // plain types: 16-byte pieces of a tile's last step
   std::int32_t piece_steps = 1;   // that fit a slot
   std::int32_t piece_tiles = 1;   // of one step each, that fit a slot together: plain types
@@ -158,7 +158,7 @@ struct ShiftStep {
   std::int32_t groups = 0;               // a LayerNorm of each head behind the state
   std::int32_t gated = 0;
   float eps = 0.0F, embedding_eps = 0.0F, final_eps = 0.0F, group_eps = 0.0F, scale = 1.0F;
-  // Of each phase: from one input of a block to the next, and where its plain form begins, in bytes.
+  // For each phase: from one input of a block to the next, and where its plain form begins, in bytes.
   std::int32_t input_bytes[kShiftPhases + 1] = {}, plain_at[kShiftPhases + 1] = {};
   ShiftExchange at;
   ShiftShared shared;

@@ -185,8 +185,8 @@ struct BlockTraits {
   /// When writing: the type for rows that its blocks do not divide, and for what every token's logits or decay see.
   BlockType for_odd_rows, for_tables;
   int file_type;  // general.file_type of a file that is mostly of this type; -1: such files are not written
-  float
-      largest;  // the largest magnitude that can be stored: a larger one would make a value or a scale infinite
+  // The largest magnitude that can be stored: a larger one would make a value or a scale infinite.
+  float largest;
 
   // Rows; `in` and `out` begin at a block and may be unaligned. Null: no values, not written, not repacked.
   void (*decode)(const std::byte* in, std::span<float> out);

@@ -33,7 +33,7 @@ layout(constant_id = 26) const uint BIASES = 0;  // 1: q, k and v have some
 layout(set = 0, binding = 2) volatile readonly buffer VectorsHere { float v[]; } vectors_here;
 layout(set = 0, binding = 2) volatile readonly buffer VectorsHere4 { vec4 v[]; } vectors_here4;
 
-// Loads are then ordered for the way through the slots, else for those who wait for its end (README.md, "The order of loads").
+// Then loads are ordered for the way through the slots, else for waiting for its end (README.md, "The order of loads").
 const bool kMostHaveSlots = 2 * H * PARTS > GROUPS;
 
 #include "step/exchange.glsl"

@@ -484,7 +484,7 @@ bool keep_top_p(uvec2 total, uint units) {
   return true;
 }
 
-/// XTC: of what weighs `least` or more only the lightest stays, of equal ones the highest id.
+/// XTC: of what weighs `least` or more only the lightest stays, among equal ones the one with the highest id.
 void exclude_top_choices(uvec2 total) {
   uvec2 from = share_of(total, wanted.word[kDrawXtc]);
   if (from.y != 0 || from.x > 1u << 28) return;  // more than one token weighs

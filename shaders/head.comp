@@ -42,7 +42,7 @@ const uint kSide = kLanes / TEAM;
 const uint kRounds = (D / 4 + THREADS - 1) / THREADS;
 shared float warp_sums[2][kWarps];
 
-/// Of all threads.
+/// The sum of all threads' values.
 float group_sum(float v, uint which) {
   [[unroll]] for (uint i = kLanes / 2; i > 0; i /= 2) v += subgroupShuffleXor(v, i);
   if (gl_SubgroupInvocationID == 0) warp_sums[which][gl_SubgroupID] = v;

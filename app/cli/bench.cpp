@@ -46,8 +46,8 @@ struct Measurement {
   std::uint64_t tokens = 0;
   std::uint64_t depth = 0;
   std::vector<double> rates;  // tokens/s of each repetition
-  std::string host_draws =
-      {};  // why each token is drawn on the host; empty: the device draws ahead
+  // Why each token is drawn on the host; empty: the device draws ahead.
+  std::string host_draws = {};
 
   double median() const {
     std::vector<double> sorted = rates;

@@ -462,7 +462,7 @@ Result<std::string> chat_example(const Facts& facts, const std::string& chat_tem
     text = lay_out_chat(format, talk, true);
     if (!text) return with_system;
   }
-  // Of a model whose thoughts are told apart the answer is what follows them.
+  // If a model's thoughts are told apart, its answer is what follows them.
   RUNNEL_TRY(const AnswerForm form, answer_form(format, Thinking::as_trained));
   if (form.thinks) talk[talk.size() - 2].content = "Water that runs to the sea.";
   RUNNEL_TRY(const ChatReading reading,

@@ -24,7 +24,7 @@ struct GenerationChoice {
 /// --ignore-end. `choice.options` holds the defaults that help shows.
 void add_generation_options(CLI::App& parser, GenerationChoice& choice);
 
-/// Of those only the ones that say how a token is drawn: from --temp to --logit-bias.
+/// Adds only those of them that say how a token is drawn: from --temp to --logit-bias.
 void add_sampling_options(CLI::App& parser, GenerationChoice& choice);
 
 /// The options as parsed, without the biases of texts.

@@ -119,7 +119,7 @@ Scheduler::Counts Scheduler::counts() const {
   return counts;
 }
 
-// Of those that can begin, the first of the client who has the fewest jobs under way; the end if there is none.
+// Among those that can begin, the first of the client with the fewest jobs under way; the end if there is none.
 std::deque<std::shared_ptr<Job>>::iterator Scheduler::next_waiting() {
   const auto under_way = [this](const std::shared_ptr<Job>& job) {
     return std::count_if(active_.begin(), active_.end(),

@@ -64,7 +64,7 @@ class Job {
   Status settle(Session& session) { return settling_ ? settling_(session, result_) : Status(); }
   std::uint64_t fed() const { return copies_ ? 0 : tokens_.size(); }
   std::span<const TokenId> prompt() const { return tokens_; }
-  /// Of each token of the prompt, if it was asked to score it; NaN for the first.
+  /// Those of each token of the prompt, if it was asked to score it; NaN for the first.
   const std::vector<TokenLogprobs>& prompt_logprobs() const { return prompt_logprobs_; }
 
   /// Before it is submitted: it also gives the probabilities of its prompt's tokens.
@@ -106,7 +106,7 @@ class Job {
   void let_copies_begin(const std::optional<Snapshot>& start);
   void finish(std::optional<Error> error);
 
-  // Of the scheduler's thread.
+  // Only the scheduler's thread uses these.
   const std::shared_ptr<const Model> model_;
   std::unique_ptr<Session> session_;
   std::vector<TokenId> tokens_;  // to feed before generating

@@ -19,8 +19,8 @@ namespace runnel::serve {
 /// Thread-safe for different ids.
 class StateFolder {
  public:
-  /// Locks the folder and sweeps what killed processes left in it. Of one for reading only there
-  /// may be several owners, whose writes fail.
+  /// Locks the folder and sweeps what killed processes left in it. A folder for reading only
+  /// may have several owners, whose writes fail.
   /// @return io if another process owns it or the operating system refuses.
   static Result<std::unique_ptr<StateFolder>> open(std::filesystem::path directory,
                                                    const FileSystem& system);

@@ -297,7 +297,7 @@ __device__ __forceinline__ std::uint32_t watch_host(const std::uint32_t* p) {
   asm volatile("ld.acquire.sys.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
   return v;
 }
-/// Of a clock that runs at the same speed whatever the device does.
+/// The time of a clock that runs at the same speed whatever the device does.
 __device__ __forceinline__ std::uint64_t nanoseconds_now() {
   std::uint64_t t;
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));

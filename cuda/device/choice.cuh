@@ -20,12 +20,12 @@ __device__ __forceinline__ std::uint32_t logit_key(float logit) {
 __device__ __forceinline__ std::uint64_t choice_of_key(std::uint32_t key, std::uint32_t token) {
   return std::uint64_t(key) << 32 | (0xFFFFFFFFU - token);
 }
-/// The larger logit is the larger choice, and of equal ones the first; 0: never.
+/// The larger logit is the larger choice, and among equal ones the first; 0: never.
 __device__ __forceinline__ std::uint64_t choice_of(float logit, std::uint32_t token) {
   const std::uint32_t key = logit_key(logit);
   return key == 0 ? 0 : choice_of_key(key, token);
 }
-/// Of a choice that is not 0.
+/// The token of a choice that is not 0.
 __device__ __forceinline__ std::uint32_t chosen_token(std::uint64_t choice) {
   return 0xFFFFFFFFU - std::uint32_t(choice);
 }

@@ -678,8 +678,8 @@ class Sampling {
   SampleShared& shared_;
   int turn_ = 0;
   int dry_at_ = 0;  // of the ring, before this token
-  std::uint32_t lowered_ =
-      0;  // a bit for each of this thread's distances whose token it made less likely
+  // A bit for each of this thread's distances whose token it made less likely.
+  std::uint32_t lowered_ = 0;
 };
 
 }  // namespace runnel::cuda

@@ -138,14 +138,14 @@ class SampledSteps {
   /// @return invalid_argument if the pass before has no mask yet
   virtual Status queue() = 0;
 
-  /// Of steps with masks: which tokens the pass queued last may draw. Copied; once for each pass, before the next is
+  /// For steps with masks: which tokens the pass queued last may draw. Copied; once for each pass, before the next is
   /// queued. Waits for nothing, and may run while another thread uses the plan, which may wait for it.
   /// @return invalid_argument if no pass waits for one or it is of another vocabulary; internal if it came too late;
   ///         device
   virtual Status mask(const TokenMask& mask) = 0;
 
-  /// A pass that has no mask yet draws nothing, so that who waits for it goes on: for callers that need its token no
-  /// more. As mask(); nothing can be queued after it.
+  /// A pass that has no mask yet draws nothing, so that a thread that waits for it goes on: for callers that need its
+  /// token no more. As mask(); nothing can be queued after it.
   virtual void forgo_mask() = 0;
 
   /// The token drawn by the earliest pass not read yet; waits for that pass only.
@@ -176,9 +176,9 @@ class Plan {
   ///         changed any state; device if the driver failed (states are then undefined).
   virtual Status run(std::span<const PlanItem> items, std::stop_token stop) = 0;
 
-  /// Steps of `state` that draw their own tokens; null where the backend does not, or not with these options (why_not_ahead).
-  /// They may take
-  /// turns with run() and with other steps of this plan, which outlives them; the state too.
+  /// Steps of `state` that draw their own tokens; null where the backend does not, or not with these options
+  /// (why_not_ahead). They may take turns with run() and with other steps of this plan, which outlives them; the state
+  /// too.
   /// @param recent    tokens generated since the last prompt, oldest first, as far as penalties and DRY look back, and
   ///                  then the first to consume
   /// @param sampling  valid; ids of biases in [0, vocab)

@@ -107,8 +107,8 @@ void AtomicFile::discard() noexcept {
 }
 
 Status AtomicFile::write(std::span<const std::byte> bytes) {
-  constexpr std::size_t kMostPerCall = std::size_t(1)
-                                       << 30;  // write(2) takes at most 2 GiB - 4 KiB
+  // write(2) takes at most 2 GiB - 4 KiB
+  constexpr std::size_t kMostPerCall = std::size_t(1) << 30;
   while (!bytes.empty()) {
     const ssize_t written = system_->write(fd_, bytes.first(std::min(bytes.size(), kMostPerCall)));
     if (written < 0) {

@@ -32,8 +32,8 @@ constexpr std::uint16_t f32_to_f16(float f) {
   const std::uint32_t sign = (all >> 16) & 0x8000U;
   const std::uint32_t bits = all & 0x7fffffffU;
   constexpr std::uint32_t kInfinity = 255U << 23;
-  constexpr std::uint32_t kTooLarge = (127U + 16U)
-                                      << 23;     // 65536: rounds to infinity from 65520 on
+  // 65536: rounds to infinity from 65520 on.
+  constexpr std::uint32_t kTooLarge = (127U + 16U) << 23;
   constexpr std::uint32_t kNormal = 113U << 23;  // 2^-14, the smallest normal f16
   std::uint32_t out = 0;
   if (bits >= kTooLarge) {

@@ -14,8 +14,8 @@ std::size_t printable_character(std::string_view text) {
   const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
   if (byte(0) < 0x80) return byte(0) >= 0x20 && byte(0) != 0x7f ? 1 : 0;
 
-  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800,
-                                                   0x10000};  // shorter forms exist below
+  // Below these, shorter forms exist.
+  constexpr std::array<std::uint32_t, 5> kLeast = {0, 0, 0x80, 0x800, 0x10000};
   const std::size_t length = byte(0) >> 5 == 0x6    ? 2
                              : byte(0) >> 4 == 0xe  ? 3
                              : byte(0) >> 3 == 0x1e ? 4

@@ -20,8 +20,8 @@ namespace runnel {
 
 /// The tokens of a model as bytes.
 struct GrammarVocabulary {
-  std::vector<std::string>
-      pieces;                 // [vocab]; empty: a special token or padding, which is never allowed
+  // [vocab]; empty: a special token or padding, which is never allowed
+  std::vector<std::string> pieces;
   std::vector<TokenId> ends;  // end of text, end of message: allowed where a text is whole
 };
 

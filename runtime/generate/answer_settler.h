@@ -23,8 +23,8 @@ struct AnswerRecord {
   std::vector<std::size_t> ends;  // of each: the bytes of whole characters up to it
   std::vector<bool> whole;        // whether it ends a character
   std::string visible;            // text before an end token or a stop text
-  std::optional<std::string>
-      rewritten;  // what the transcript has instead of it, behind AnswerForm::lead: the answer without its thought
+  // What the transcript has instead of it, behind AnswerForm::lead: the answer without its thought.
+  std::optional<std::string> rewritten;
 };
 
 /// How many of the record's tokens a reading of the transcript has in common with it: all of them, but for those that

@@ -56,7 +56,7 @@ class ConstraintWalk {
   TokenMask mask_;
   bool masked_ = false;  // mask_ is of this place
 
-  // Of a text that may have a thought before it.
+  // For a text that may have a thought before it.
   ThoughtSplitter splitter_;
   bool lead_ = false;             // white space comes before an answer
   bool may_open_ = false;         // the text itself begins otherwise than a thought

@@ -29,8 +29,8 @@ class TokenSource {
  public:
   virtual ~TokenSource() = default;
   virtual std::span<const float> logits() const = 0;  // [vocab] after the last token
-  virtual std::span<const TokenId> generated_tokens()
-      const = 0;  // since the last prompt, oldest first
+  /// Those since the last prompt, oldest first.
+  virtual std::span<const TokenId> generated_tokens() const = 0;
   virtual std::uint64_t position() const = 0;
   virtual Status step(std::span<const TokenId> tokens) = 0;  // consumes them in one pass
   virtual Status mark(std::size_t /*taken*/) { return {}; }  // as AnswerSettler::mark()
@@ -87,7 +87,7 @@ class TokenLoop {
 
   bool constrained() const { return walk_.has_value(); }
 
-  /// Of a constraint: which tokens may come next. Valid until a token is taken.
+  /// With a constraint: which tokens may come next. Valid until a token is taken.
   Result<const TokenMask*> mask() { return walk_->mask(); }
 
   /// The same behind `token`, for which took() follows: before its text is shown, which may take any time.
@@ -100,7 +100,7 @@ class TokenLoop {
   /// The caller ends it.
   void leave() { end(FinishReason::callback); }
 
-  // Of an answer that is settled when it is over.
+  // For an answer that is settled when it is over.
 
   /// Whether an end token need not be consumed, and a mark be set before `piece` is.
   bool settles() const { return !options_->answer.follows.empty(); }

@@ -75,7 +75,7 @@ Result<std::vector<ChoiceScore>> score_choices(const Session& session,
     scores[i].logprobs.push_back(token_logprobs(now, choices[i][0], 0).chosen.logprob);
     if (choices[i].size() > 1) long_ones.push_back(i);
   }
-  // Of one length, more or less, are read together, so that passes are full.
+  // Those of about one length are read together, so that passes are full.
   std::stable_sort(long_ones.begin(), long_ones.end(), [&](std::size_t a, std::size_t b) {
     return choices[a].size() > choices[b].size();
   });

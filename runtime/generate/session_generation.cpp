@@ -58,8 +58,8 @@ Result<std::optional<TokenId>> SessionGeneration::choose(bool stop_requested) {
       loop.choose(logits, impl_of(session).generated_tokens(), session.position(), stop_requested));
   if (!token || !loop.settles()) return token;
   const SessionSource source(session);
-  if (source.is_end(*token) &&
-      !impl_->options.ignore_end) {  // a reading of the transcript has none
+  // A reading of the transcript has no end token.
+  if (source.is_end(*token) && !impl_->options.ignore_end) {
     took(*token);
     return std::optional<TokenId>();
   }

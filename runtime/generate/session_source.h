@@ -29,7 +29,7 @@ class SessionSource final : public TokenSource {
   /// Leaves a session that is no longer ahead of its tokens.
   ~SessionSource() override;
 
-  /// Of a session that does not draw ahead, or not yet.
+  /// For a session that does not draw ahead, or not yet.
   std::span<const float> logits() const override { return impl_of(session_).logits(); }
   std::span<const TokenId> generated_tokens() const override {
     return impl_of(session_).generated_tokens();

@@ -75,7 +75,7 @@ class GgufFile {
   /// In the order of the file's table; those of a split model part by part.
   const std::vector<GgufTensor>& tensors() const { return tensors_; }
 
-  /// Of how many files or copies of bytes it was opened; 0 for bytes in memory.
+  /// How many files or copies of bytes it was opened from; 0 for bytes in memory.
   std::size_t num_parts() const { return maps_.size(); }
 
   const GgufValue* find(std::string_view key) const;           // nullptr if absent

@@ -442,7 +442,7 @@ Status Machine::reduce() {
   }
 }
 
-/// Of an OrderedDict alone: {'_metadata': …}, which is ignored.
+/// Only an OrderedDict has such a state: {'_metadata': …}, which is ignored.
 Status Machine::build() {
   RUNNEL_TRY(const Value state, pop());
   if (free_values() == 0) return broken("the stack is empty");

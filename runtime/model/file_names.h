@@ -20,10 +20,10 @@ class FileNames {
  public:
   explicit FileNames(std::string_view architecture);
 
-  /// Of a tensor of the model, by our name (kEmbeddingsName …).
+  /// The name of a tensor of the model, by our name (kEmbeddingsName …).
   std::string of(std::string_view name) const;
 
-  /// Of a layer's tensor, by our suffix ("attn.q_proj.weight").
+  /// The name of a layer's tensor, by our suffix ("attn.q_proj.weight").
   std::string of_layer(std::int32_t layer, std::string_view suffix) const;
 
   /// The shape in which it is stored.

@@ -20,8 +20,8 @@ std::uint64_t kept_bytes(const GgufTensor& tensor);
 struct KeptWeights {
   std::uint64_t file_bytes = 0;
   std::uint64_t bytes = 0;  // as types are kept
-  std::vector<std::pair<quant::BlockType, quant::BlockType>>
-      repacked;  // from, to; each once, in the table's order
+  // Types from and to; each pair once, in the table's order.
+  std::vector<std::pair<quant::BlockType, quant::BlockType>> repacked;
 
   static KeptWeights of(const GgufFile& file);
 };

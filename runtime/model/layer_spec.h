@@ -130,15 +130,15 @@ struct RecurrenceSpec : MixerSpec {
   Removal removal = Removal::none;
   float removal_scale = 1.0F;        // of beta; delta only
   KeyNorm key_norm = KeyNorm::none;  // with a removal only
-  std::int32_t values_per_key =
-      1;               // state heads that share one head of q and k; with a removal only
+  // State heads that share one head of q and k; with a removal only.
+  std::int32_t values_per_key = 1;
   bool bonus = false;  // y += (sum of q k w) v of each head, behind the output norm
 
-  // Of shifted projections (LayerSpec::mixer_shift), all of low rank.
+  // For shifted projections (LayerSpec::mixer_shift), all of low rank.
   std::int32_t rate_rank = 0;         // r = W2 (W1 x)
   std::int32_t output_gate_rank = 0;  // 0: no output gate
-  std::int32_t value_rank =
-      0;  // v <- v + (v of the first layer - v) sigmoid(W2 (W1 x) + bias); 0: v stays
+  // v <- v + (v of the first layer - v) sigmoid(W2 (W1 x) + bias); 0: v stays.
+  std::int32_t value_rank = 0;
   bool first_values = false;  // v is what later layers mix theirs with
 
   bool has_gate() const {
@@ -170,8 +170,8 @@ struct LayerSpec {
   bool qkv_bias = false;          // q, k and v have biases (k none with complement_keys)
   std::int32_t conv_size = 0;     // taps of the depthwise causal convolutions on q, k, v; 0: none
   bool conv_silu = true;          // silu after the convolutions
-  std::int32_t mixer_shift =
-      0;  // D: the mixer's inputs lie between norm(x) and that of the token before; 0: no
+  // D: the mixer's inputs lie between norm(x) and that of the token before; 0: no.
+  std::int32_t mixer_shift = 0;
   std::variant<SlotSpec, RecurrenceSpec> mixer;
 
   Activation output_activation = Activation::swish;  // on o, before the output norm

@@ -292,8 +292,8 @@ Status Session::Impl::restore(const SnapshotData& data) {
   RUNNEL_CHECK_OK(replace_lost_state());
   RUNNEL_CHECK_OK(state_->import_from(data.state, data.position));
   stop_drawing();
-  memory_.logits.assign(data.logits.begin(),
-                        data.logits.end());  // they stay where callers see them
+  // The logits stay where callers see them.
+  memory_.logits.assign(data.logits.begin(), data.logits.end());
   next.logits.swap(memory_.logits);
   memory_ = std::move(next);
   broken_ = false;

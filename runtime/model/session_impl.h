@@ -133,8 +133,8 @@ class Session::Impl {
   struct Memory {
     std::vector<float> logits;
     std::vector<TokenId> recent;  // oldest first; up to 2 * kHistoryWindow between trims
-    std::size_t generated =
-        0;  // how many at the end of `recent` were generated since the last prompt
+    // How many at the end of `recent` were generated since the last prompt.
+    std::size_t generated = 0;
     std::uint64_t history_hash = 0;
     GenerationCarry carry;
     std::optional<SamplerState> sampler;

@@ -123,8 +123,8 @@ Gate gate_of(const LayerSpec& c, std::int64_t d) {
   switch (r.decay) {
     case Decay::none:
     case Decay::fixed:
-    case Decay::
-        running_sum:  // has no bias in any model: absent, so that a file with one is refused
+    // A running sum has no bias in any model: absent, so that a file with one is refused.
+    case Decay::running_sum:
       gate.bias = Presence::absent;
       break;
     case Decay::log_sigmoid:

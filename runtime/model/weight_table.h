@@ -43,8 +43,8 @@ struct LayerTensor {
   WeightView& (*view)(LayerWeights& layer);  // where it lies in weights of the layer's mixer
   WeightRole role;
   Presence presence;
-  std::vector<std::int64_t>
-      shape;  // row-major, as in the file but for dimensions of 1: 1 or 2 of them
+  // Row-major, as in the file but for dimensions of 1: 1 or 2 of them.
+  std::vector<std::int64_t> shape;
 
   const WeightView& view_of(const LayerWeights& layer) const {
     return view(const_cast<LayerWeights&>(layer));

@@ -23,8 +23,8 @@ struct WeightView {
   quant::BlockType type = quant::BlockType::f32;
   std::int64_t rows = 0;
   std::int64_t cols = 0;
-  std::span<const std::byte>
-      data;  // rows * row_bytes(type, cols) bytes; empty: the model has no such tensor
+  // rows * row_bytes(type, cols) bytes; empty: the model has no such tensor
+  std::span<const std::byte> data;
 
   bool present() const { return !data.empty(); }
 };

@@ -66,8 +66,8 @@ class Dry {
 
   enum class Known : std::uint8_t { unknown, text, breaker };
   std::vector<Known> known_;  // [vocab] whether a token contains a breaker, once it was asked for
-  std::vector<std::uint16_t>
-      longest_;  // [vocab] the repetition that a token would extend; zero between calls
+  // [vocab] the repetition that a token would extend; zero between calls
+  std::vector<std::uint16_t> longest_;
   std::vector<std::uint16_t> lengths_;  // [range]
   std::vector<float> by_length_;        // [range]
   std::vector<Loss> losses_;

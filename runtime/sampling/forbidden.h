@@ -42,8 +42,8 @@ class BannedTexts {
  private:
   struct Pattern {
     std::string text;
-    std::vector<std::size_t>
-        border;  // [n] longest proper prefix of text[0, n) that is also its suffix
+    // [n] longest proper prefix of text[0, n) that is also its suffix
+    std::vector<std::size_t> border;
   };
 
   void read_tail(std::span<const TokenId> generated);

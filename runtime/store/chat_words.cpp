@@ -43,7 +43,7 @@ bool is_digit(std::uint32_t code) { return between(code, '0', '9'); }
 
 bool is_accent(std::uint32_t code) { return between(code, 0x300, 0x36f); }
 
-// Of scripts that put no spaces between words.
+// A character of a script that puts no spaces between words.
 bool is_ideograph(std::uint32_t code) {
   return between(code, 0x3040, 0x30ff) || between(code, 0x3400, 0x9fff) ||
          between(code, 0xac00, 0xd7af) || between(code, 0xf900, 0xfaff);

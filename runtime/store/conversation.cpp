@@ -192,7 +192,7 @@ struct Conversation::Impl {
       RUNNEL_CHECK_OK(feed(session, rest, {}));
       step.tokens.insert(step.tokens.end(), rest.begin(), rest.end());
     }
-    // Of an answer that was cut in its thought nothing is left to go on from: it begins again.
+    // An answer that was cut in its thought leaves nothing to go on from: it begins again.
     if (!text.empty() || step.message.thought.empty()) {
       options.answer.opening.clear();  // it was read
       options.answer.lead.clear();

@@ -15,7 +15,7 @@
 namespace runnel {
 namespace {
 
-// Of models without window slots: what recurrent states of their size still give back word for word.
+// For models without window slots: what recurrent states of their size still give back word for word.
 constexpr std::size_t kWindowOfNone = 256;
 
 constexpr std::string_view kHeading = "Earlier in this chat:\n";
@@ -25,15 +25,15 @@ constexpr double kSaturation = 1.2;
 constexpr double kByLength = 0.4;
 
 // Which share of the question's words, by weight, a sentence must hold.
-constexpr double kShareSaid =
-    0.45;  // the question is about what was said, or the sentence of a document
+// If the question is about what was said, or the sentence is from a document:
+constexpr double kShareSaid = 0.45;
 constexpr double kSharePersonal = 0.34;  // and the sentence is about who asks
 constexpr double kSharePlain = 0.74;     // any other question
 constexpr double kPersonalBoost = 1.5;
 constexpr double kOfBest = 0.6;     // of the best sentence's score, for further ones
 constexpr std::size_t kPlaces = 4;  // most sentences found
-constexpr double kWeightOfUnseen =
-    0.5;  // of a word that was never said, for questions about what was said
+// The weight of a word that was never said, for questions about what was said.
+constexpr double kWeightOfUnseen = 0.5;
 
 constexpr std::size_t kDocumentBytes = 1000;  // a context as long as this is a text that was read
 

@@ -34,7 +34,7 @@ std::size_t behind_end(std::string_view text, std::size_t at) {
   return next;
 }
 
-// Of the full stops of scripts without spaces: 。！？
+// Whether it is one of the full stops of scripts without spaces: 。！？
 bool is_wide_stop(std::string_view text, std::size_t at) {
   const std::string_view three = text.substr(at, 3);
   return three == "\xe3\x80\x82" || three == "\xef\xbc\x81" || three == "\xef\xbc\x9f";

@@ -18,7 +18,7 @@
 
 namespace runnel {
 
-/// Of all who put libraries into one folder, one at a time. Goes with the process.
+/// Held by one at a time of all processes that put libraries into one folder. Goes with the process.
 class FolderLock {
  public:
   /// The folder of `file`.

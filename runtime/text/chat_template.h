@@ -32,8 +32,8 @@ struct ChatTemplate {
   AnswerForm answer;               // of a model that does as it was trained
   std::optional<std::string> off;  // AnswerForm::opening for the other kinds of thinking, if the
   std::optional<std::string> on;   // template makes a difference
-  std::tm now =
-      {};  // for strftime_now: when the model was loaded, so that no turn sees another day
+  // For strftime_now: when the model was loaded, so that no turn sees another day.
+  std::tm now = {};
   ToolFormat tools = {};
   std::string closing = {};  // with tools: what follows an answer, "<|im_end|>\n"
 };

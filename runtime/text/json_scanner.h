@@ -69,7 +69,7 @@ class JsonScanner {
   std::vector<char> open_;
 };
 
-/// Whether `text` is one JSON object or list, nested at most JsonScanner::kMostDepth deep. Of its texts only the quotes
+/// Whether `text` is one JSON object or list, nested at most JsonScanner::kMostDepth deep. Only the quotes of its texts
 /// are looked at.
 bool is_json_container(std::string_view text);
 

@@ -307,8 +307,8 @@ std::string SentencepieceModel::serialize() const {
     put_bytes(out, 1, inner);
   }
   const auto id = [](std::int32_t value) {
-    return static_cast<std::uint64_t>(
-        static_cast<std::int64_t>(value));  // protobuf's int32 on the wire
+    // Protobuf's int32 on the wire.
+    return static_cast<std::uint64_t>(static_cast<std::int64_t>(value));
   };
   inner.clear();
   put_number(inner, 3, 2);  // byte-pair encoding

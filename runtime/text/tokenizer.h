@@ -50,13 +50,13 @@ class Tokenizer {
   /// The id of a special token by its text, or -1.
   virtual TokenId special_id(std::string_view text) const = 0;
 
-  /// Of an entry, in [0, vocab_size()).
+  /// The kind of an entry, in [0, vocab_size()).
   virtual TokenKind kind(TokenId token) const = 0;
 
   virtual bool is_special(TokenId token) const = 0;
   virtual bool is_end(TokenId token) const = 0;  // end of text or of message
-  virtual TokenId begin_token()
-      const = 0;  // put before a document by this model's convention, or -1
+  /// The one put before a document by this model's convention, or -1.
+  virtual TokenId begin_token() const = 0;
 
   /// Longest text that encode() takes at once, in bytes: intermediate offsets have 32 bits.
   static constexpr std::size_t max_text() { return std::size_t{1} << 30; }

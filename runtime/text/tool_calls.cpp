@@ -59,7 +59,7 @@ struct ToolCallReader::Impl {
   bool said = false;      // there was text
   std::size_t calls = 0;  // begun
   bool called = false;    // one was begun or was broken
-  // Of the call.
+  // What is known of the call.
   std::string raw;         // all of it so far
   std::size_t object = 0;  // where its object begins in `raw`
   bool listed = false;     // it is one of a list

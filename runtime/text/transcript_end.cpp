@@ -23,7 +23,7 @@ Result<TranscriptEnd> read_transcript_end(const Tokenizer& tokenizer, std::strin
   std::size_t read = 0;
   std::size_t kept = 0;
   for (; kept < tokens.size(); ++kept) {
-    // Of what follows; the text may have been read in a normal form of another length.
+    // It belongs to what follows; the text may have been read in a normal form of another length.
     if (read >= lead.size() && tokenizer.is_special(tokens[kept])) {
       read = text.size();
       break;

@@ -20,8 +20,8 @@ class WorldTokenizer final : public Tokenizer {
   /// Most bytes of one token: a text of n bytes costs at most n times that many steps. The published vocabulary's
   /// longest has 128, and no text makes it take more than 33 steps a byte.
   static constexpr std::size_t kMaxTokenBytes = 1024;
-  static constexpr std::size_t kMaxNodes =
-      1U << 22;  // of the tree; the published vocabulary needs 116,078
+  // Nodes of the tree; the published vocabulary needs 116,078.
+  static constexpr std::size_t kMaxNodes = 1U << 22;
 
   /// From `tokenizer.ggml.*` keys with model "rwkv". The one end token is 0: what such files name as the end of a turn,
   /// a blank line, ends paragraphs.

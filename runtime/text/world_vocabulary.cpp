@@ -24,8 +24,8 @@ extern const std::size_t kPackedWorldVocabularySize;
 namespace {
 
 constexpr std::size_t kUnpackedBytes = 438'887;  // a length and the bytes of every token
-constexpr std::size_t kListBytes = 1U
-                                   << 26;  // of a list that is read; the published one has 1.2 MB
+// The largest list that is read; the published one has 1.2 MB.
+constexpr std::size_t kListBytes = 1U << 26;
 constexpr char kBlankLine[] = "\n\n";
 
 /// The bytes of a Python literal, '…' or b'…' with either quote.

@@ -193,8 +193,8 @@ std::vector<OpCase> recurrence_cases() {
     set_heads(c, 2 * queries, 2, 20, 36);
     cases.push_back({name, one_layer(c), {}, BlockType::f32, kAnyTokens});
   }
-  ModelConfig c = family_config(
-      "regla_key");  // gates without r, a floor and a bound, in the form of its own ops
+  // Gates without r, a floor and a bound, in the form of its own ops.
+  ModelConfig c = family_config("regla_key");
   RecurrenceSpec& r = c.layers.front().recurrence();
   r.decay = Decay::log_sigmoid;
   r.feature_map = FeatureMap::swish;

@@ -22,18 +22,18 @@ using reference::Activations;
 
 // Largest errors of one unit, relative to the largest value of the buffer.
 constexpr double kExactTolerance = 0.0;  // a row of a table, in f32
-constexpr double kPackedScales =
-    1e-3;  // the same of K types on CUDA, which packs their scales into 16 bits
+// The same of K types on CUDA, which packs their scales into 16 bits.
+constexpr double kPackedScales = 1e-3;
 constexpr double kFloatTolerance = 1e-5;  // f32, sums in another order
-constexpr double kCudaMixerTolerance =
-    5e-5;  // the same through fast exponentials, of activations too, up to 65 tokens long
+// The same through fast exponentials, of activations too, up to 65 tokens long.
+constexpr double kCudaMixerTolerance = 5e-5;
 constexpr double kPlainTolerance = 1e-4;  // 16-bit weights on CUDA, which multiplies pairs
-constexpr double kRoundedTolerance =
-    1e-2;  // int8 inputs: a code that falls to the other side of a half is 1/127 of a peak
+// Inputs of int8: a code that falls to the other side of a half is 1/127 of a peak.
+constexpr double kRoundedTolerance = 1e-2;
 constexpr double kHalfTolerance = 5e-3;    // f16 operands
 constexpr double kTensorTolerance = 2e-2;  // bf16 operands beside f32 ones
-constexpr int kFewTokens =
-    16;  // a plan of so few multiplies vectors, one of more multiplies matrices
+// A plan of so few multiplies vectors, one of more multiplies matrices.
+constexpr int kFewTokens = 16;
 constexpr int kManyTokens = 65;
 constexpr int kMostNarrowSlots = 64;  // CUDA reads more of them with kernels of their own
 constexpr std::size_t kCudaFew = 8;   // tokens of an item that CUDA multiplies as vectors

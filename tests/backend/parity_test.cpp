@@ -28,8 +28,8 @@ constexpr double kF32Tolerance = 2e-5;    // f32 throughout
 constexpr double kPlainTolerance = 1e-4;  // 16-bit weights, f32 activations
 // int8 activations; ties round apart, and layers amplify
 constexpr double kRoundedTolerance = 2e-2;
-constexpr double kStepTolerance =
-    5e-2;  // the same, single tokens of a program that rounds beside passes that do not
+// The same, single tokens of a program that rounds beside passes that do not.
+constexpr double kStepTolerance = 5e-2;
 constexpr double kTensorTolerance = 2e-2;  // operands of 16 bits in long passes
 // Long passes of a recurrence against a reference with the same bf16 operands: sums in another
 // order round a few operands apart. Against exact operands the bound would say little: rounding

@@ -386,8 +386,8 @@ class ChatModelTest : public QObject {
     QVERIFY(m_chat->send());
     QVERIFY(m_engine->requests.last().fromDraft);
     QTest::qWait(600);
-    QCOMPARE(m_engine->drafts.value(0),
-             QStringLiteral("Hello"));  // until it is stored as a message
+    // It stays until it is stored as a message.
+    QCOMPARE(m_engine->drafts.value(0), QStringLiteral("Hello"));
   }
 
   void theTimelineDrawsABranchAsALane() {

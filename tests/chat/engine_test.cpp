@@ -196,8 +196,8 @@ class EngineTest : public EngineFixture {
     QCOMPARE(timeline->headRow(), 1);
     QSignalSpy reports(m_engine.get(), &ChatEngine::answered);
     say(QStringLiteral("And an animal."));
-    QCOMPARE(reports.first().at(1).value<AnswerReport>().again,
-             0);  // from the snapshot, not its text
+    // From the snapshot, not its text.
+    QCOMPARE(reports.first().at(1).value<AnswerReport>().again, 0);
     QCOMPARE(chat().messages()->rowCount(), 4);
     QCOMPARE(timeline->rowCount(), 6);
     QCOMPARE(timeline->lanes(), 2);
@@ -908,8 +908,8 @@ class EngineTest : public EngineFixture {
     QVERIFY(pieces.wait(kTimeoutMs));
     leave();  // must neither hang nor crash
     start();
-    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2,
-                              kTimeoutMs);  // what was written is kept
+    // What was written is kept.
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
   }
 };
 

@@ -274,8 +274,8 @@ class LibraryFaultsTest : public EngineFixture {
   }
 
   void twoWindowsGoOnInTheLibraryThatOneOfThemSaved() {
-    say(QStringLiteral(
-        "It will be forgotten."));  // numbers have a gap, so that new ones would differ
+    // Numbers have a gap, so that new ones would differ.
+    say(QStringLiteral("It will be forgotten."));
     QSignalSpy deleted(m_engine.get(), &ChatEngine::deleted);
     m_engine->deleteConversation(chat().conversation());
     QVERIFY(deleted.wait(kTimeoutMs));

@@ -111,8 +111,8 @@ class MarkdownTest : public QObject {
     QCOMPARE(quoted("> a\n>> b\n> > c\n> d"), QStringLiteral("1 > a|2 >> b/> > c|1 > d"));
     QCOMPARE(quoted("> a\n>\n> b\n\n> c"), QStringLiteral("1 > a/>/> b|1 > c"));
     QCOMPARE(quoted("   > a\n\n1 > 0\n\n\\> b"), QStringLiteral("1    > a|0 1 > 0|0 \\> b"));
-    QCOMPARE(quoted("- a\n  > b\n- c"),
-             QStringLiteral("0 - a\n\n  > b/- c"));  // the list is not torn
+    // The list is not torn.
+    QCOMPARE(quoted("- a\n  > b\n- c"), QStringLiteral("0 - a\n\n  > b/- c"));
     QCOMPARE(quoted("- a\n> b"), QStringLiteral("0 - a|1 > b"));
   }
   void aQuotationInAnItemIsNoItem() {
@@ -136,8 +136,8 @@ class MarkdownTest : public QObject {
     QCOMPARE(shown("1. a\n   1. b\n      > c\n2. d"), QStringLiteral("1. a|1. b|>c|2. d"));
     QCOMPARE(shown("> 1. a\n>    > b\n> 2. c"), QStringLiteral("1. >a|>>b|2. >c"));
     QCOMPARE(shown("1. > a\n2. > b"), QStringLiteral("1. >a|2. >b"));
-    QCOMPARE(shown("> a\n>     > b"),
-             QStringLiteral(">a|>> b"));  // no list: words of the quotation
+    // No list: words of the quotation.
+    QCOMPARE(shown("> a\n>     > b"), QStringLiteral(">a|>> b"));
   }
   void aTableHasCells() {
     const auto blocks =

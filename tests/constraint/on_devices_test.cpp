@@ -28,7 +28,7 @@ std::vector<std::string> gpus() {
   return ids;
 }
 
-/// Of logits after passes of several tokens, whose operands have 16 bits, beside single tokens.
+/// For logits after passes of several tokens, whose operands have 16 bits, beside single tokens.
 constexpr double kProgramTolerance = 2e-2;
 
 class ConstraintOnDevices : public ::testing::Test {

@@ -76,7 +76,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
                          });
 
 /// A layer of the shape that has kernels of its own: inputs of 2,048 and 5,632 values, heads of
-/// 512. Of the types that quantize stores, and of types mixed so that none of them fits.
+/// 512. In the types that quantize stores, and in types mixed so that none of them fits.
 TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   REQUIRE_CUDA_PROGRAMS(backend);
   ModelConfig config = small_config();

@@ -245,7 +245,7 @@ struct Way {
   cuda::PrefillOptions options;
 };
 
-/// Of models whose slots the broad kernels take.
+/// For models whose slots the broad kernels take.
 std::vector<Way> broad_model_ways() {
   using cuda::BroadRead;
   return {{"as it is", {}},

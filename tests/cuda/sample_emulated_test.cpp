@@ -225,8 +225,8 @@ TEST(SampleEmulated, TopNSigmaCutsWithForbiddenTokensLeftOut) {
   const SamplingOptions o{.temperature = 3.0F, .top_n_sigma = 1.0F};
   // sigma of {2, 1, 0, -1} is 1.118
   EXPECT_THAT(expect_draws_of_host(o, {NAN, 2.0F, -kInf, 1.0F, 0.0F, -1.0F}), ElementsAre(1U, 3U));
-  EXPECT_EQ(expect_draws_of_host(o, std::vector<float>(5, -7.0F)).size(),
-            5U);  // sigma 0, all equal
+  // Sigma 0, all equal.
+  EXPECT_EQ(expect_draws_of_host(o, std::vector<float>(5, -7.0F)).size(), 5U);
   EXPECT_THAT(expect_draws_of_host(o, {3e38F, -3e38F, 0.0F}), ElementsAre(0U));
 }
 

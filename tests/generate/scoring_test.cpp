@@ -45,8 +45,8 @@ class Scoring : public testing::Test {
 };
 
 TEST_F(Scoring, ChoicesReadTogetherAreAsEachAlone) {
-  constexpr float kPassTolerance =
-      1e-3F;  // of a log-probability: a pass of several tokens sums in another order
+  // For a log-probability: a pass of several tokens sums in another order.
+  constexpr float kPassTolerance = 1e-3F;
   read(20);
   std::vector<std::vector<TokenId>> choices;
   for (std::size_t n = 0; n < 40; ++n)

@@ -26,8 +26,8 @@ namespace {
 // f32 against float64, of the largest value.
 constexpr double kTolerance = 1e-4;
 constexpr double kReferenceTolerance = 1e-5;
-constexpr double kVulkanTolerance =
-    5e-4;  // a driver's exponentials and tanh, of the decay and of thousands of gates
+// A driver's exponentials and tanh, of the decay and of thousands of gates.
+constexpr double kVulkanTolerance = 5e-4;
 
 struct Case {
   std::string device;
@@ -54,8 +54,8 @@ class Removing : public testing::TestWithParam<Case> {
     file_ = *gguf;
     auto model = ModelFile::from_gguf(file_);
     if (!model) throw std::runtime_error(model.error().message);
-    if (GetParam().device.starts_with(
-            "cuda")) {  // beside weights of 16 bits it rounds what it multiplies
+    // Beside weights of 16 bits it rounds what it multiplies.
+    if (GetParam().device.starts_with("cuda")) {
       const auto stored =
           quantize_model(*model, folder / "f32.gguf", {.type = quant::BlockType::f32});
       if (!stored) throw std::runtime_error(stored.error().message);

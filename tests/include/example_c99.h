@@ -9,18 +9,18 @@
 extern "C" {
 #endif
 
-/* Of runnel.h: loads model.gguf from the current directory and frees it. */
+/* The example of runnel.h: loads model.gguf from the current directory and frees it. */
 void runnel_example_c99(void);
 
-/* Of runnel_store.h: a conversation "plans" in chats.db. */
+/* The example of runnel_store.h: a conversation "plans" in chats.db. */
 void runnel_example_store(runnel_model* model);
 
-/* Of the README and of docs/library.md, on a session that has read something. */
+/* Examples of the README and of docs/library.md, on a session that has read something. */
 void runnel_example_readme(runnel_session* session);
 void runnel_example_loading(void);
 void runnel_example_steps(runnel_session* session);
 
-/* Of docs/tools.md. */
+/* The example of docs/tools.md. */
 void runnel_example_tools(runnel_model* model);
 
 #ifdef __cplusplus

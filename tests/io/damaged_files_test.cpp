@@ -183,8 +183,8 @@ TEST(Memory, OfASafetensorsFileWithManyTensorsIsBounded) {
     header += (i > 0 ? ",\"n" : "\"n") + std::to_string(i) +
               R"(":{"dtype":"U8","shape":[],"data_offsets":[0,0]})";
   }
-  expect_bounded(test::raw_safetensors(header + "}", 0), read_safetensors,
-                 false);  // a scalar has a byte
+  // A scalar has a byte.
+  expect_bounded(test::raw_safetensors(header + "}", 0), read_safetensors, false);
   std::string empty = "{";
   for (int i = 0; i < kMany; ++i) {
     empty += (i > 0 ? ",\"n" : "\"n") + std::to_string(i) +
@@ -217,8 +217,8 @@ TEST(Memory, OfASnapshotIsBounded) {
 
 TEST(Memory, OfAnEncodedSnapshotIsBounded) {
   SnapshotData data;
-  for (const int filled :
-       {100, 50, 20, 5}) {  // per cent of the state that is not zero: ever better to pack
+  // Per cent of the state that is not zero: ever better to pack.
+  for (const int filled : {100, 50, 20, 5}) {
     data.state.assign(kMany, 0.0F);
     for (int i = 0; i < kMany * filled / 100; ++i) {
       data.state[static_cast<std::size_t>(i)] = 1.0F / static_cast<float>(i + 1);

@@ -178,8 +178,8 @@ std::vector<Case> cases() {
 TEST(HostileGguf, IsRefusedWithAMessageThatNamesTheProblem) {
   for (const Case& c : cases()) {
     SCOPED_TRACE(c.what);
-    const std::vector<std::byte> bytes(as_bytes(c.bytes).begin(),
-                                       as_bytes(c.bytes).end());  // aligned
+    // Aligned.
+    const std::vector<std::byte> bytes(as_bytes(c.bytes).begin(), as_bytes(c.bytes).end());
     const auto file = GgufFile::parse(bytes);
     ASSERT_FALSE(file);
     EXPECT_EQ(file.error().code, c.code);

@@ -231,8 +231,8 @@ TEST(SessionMemory, AHundredSessionsTakeAHundredStates) {
   constexpr std::uint64_t kSmallThings = 32 * 1024;  // logits, recent tokens, a session's own parts
   constexpr std::uint64_t kSlack = 4 << 20;          // of the allocator
   ModelConfig config = test::small_config();
-  test::set(config, &MixerSpec::num_memory_slots,
-            1024);  // a state of half a megabyte, to stand out
+  // A state of half a megabyte, to stand out.
+  test::set(config, &MixerSpec::num_memory_slots, 1024);
   const auto model = test::load_model(test::make_random_model(config, {}, 7), "reference");
   const TokenId token = 1;
   const auto touch = [&] {

@@ -23,8 +23,8 @@ namespace {
 using quant::BlockType;
 
 struct Stored {
-  const char*
-      folder;  // in tests/data; its codes.json was made by make_codes.py from the training checkpoint
+  // In tests/data; its codes.json was made by make_codes.py from the training checkpoint.
+  const char* folder;
   const char* file;      // in models/
   const char* variable;  // environment: another path of the file
 

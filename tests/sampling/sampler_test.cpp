@@ -245,8 +245,8 @@ TEST(Sampler, LogitBiasIsAddedBeforeThePenalties) {
   options.logit_bias = {{1, 2.0F}};
   EXPECT_EQ(sample(options, {3.0F, 2.0F}), 1);
   options.repetition_penalty = 2.0F;
-  EXPECT_EQ(sample(options, {2.5F, 2.0F}, {1}),
-            0);  // (2 + 2) / 2 = 2; the other order would give 3
+  // (2 + 2) / 2 = 2; the other order would give 3.
+  EXPECT_EQ(sample(options, {2.5F, 2.0F}, {1}), 0);
 }
 
 TEST(Sampler, ABiasOfMinusInfinityForbidsAToken) {

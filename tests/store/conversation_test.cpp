@@ -459,8 +459,8 @@ TEST_F(ConversationTest, ImportedTextIsReadOnFirstOpening) {
   ASSERT_TRUE(id) << id.error().message;
   Conversation imported = open(*id);
   EXPECT_GT(imported.cost().fed, 0U);
-  EXPECT_LT(imported.cost().fed,
-            imported.session().position());  // another chat has read the system prompt
+  // Another chat has read the system prompt.
+  EXPECT_LT(imported.cost().fed, imported.session().position());
   EXPECT_EQ(open(*id).cost().fed, 0U);
   EXPECT_TRUE(imported.send("More", short_answer()));
 }

@@ -13,8 +13,8 @@ struct MixerCase {
   const char* name;
   ModelConfig config;
   RandomParts parts;
-  bool large =
-      false;  // for a device that needs long for it: a software driver, a slower instruction set
+  // For a device that needs long for it: a software driver, a slower instruction set.
+  bool large = false;
 };
 
 inline void PrintTo(const MixerCase& c, std::ostream* out) { *out << c.name; }

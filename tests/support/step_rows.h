@@ -14,7 +14,7 @@ namespace runnel::test {
 struct StepRowModel {
   std::string name;
   RandomModel (*make)();
-  /// Of so many weights, or of such shaders, that a software driver takes too long.
+  /// It has so many weights, or such shaders, that a software driver takes too long.
   bool large = false;
 };
 

@@ -87,7 +87,7 @@ TEST(ToolFormats, TheBuiltInStylesSayTheSameAsQwens) {
                     {}};
   const std::string expected = text(published("qwen2.5"), kTalk, kTools);
   const std::string own = text(chatml, kTalk, kTools);
-  // Of a result Qwen's template has a line break before it.
+  // Qwen's template has a line break before a result.
   EXPECT_EQ(own, expected);
   chatml.style = ChatStyle::rwkv;
   const std::string world = text(chatml, kTalk, kTools);

@@ -204,7 +204,7 @@ TEST_F(VulkanDecodeStep, EvenRowsWithBiasesAndASliceThatIsNotWholeMatchTheRefere
     expect({192, BlockType::q4_0, BlockType::f16, 1, 256, 320, 3});
     return;
   }
-  // Of 32 lanes there are four: of no more rows than registers hold items of.
+  // There are four of 32 lanes: for no more rows than registers hold items of.
   for (const std::uint32_t groups : {2, 16}) {
     expect({64, BlockType::q4_0, BlockType::f16, groups});
     expect({64, BlockType::q8_0, BlockType::bf16, groups});

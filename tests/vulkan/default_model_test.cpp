@@ -19,8 +19,8 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr double kClearGap = 0.2;  // of the two best logits: rounded inputs choose alike
-constexpr double kNllTolerance =
-    0.01;                           // nats per token between f32 here and 8-bit activations there
+// Nats per token between f32 here and 8-bit activations there.
+constexpr double kNllTolerance = 0.01;
 constexpr std::size_t kReply = 6;   // tokens
 constexpr std::size_t kSlice = 96;  // tokens: two chunks, the second not full
 

@@ -216,8 +216,8 @@ TEST_F(VulkanSampling, NotANumberIsNeverChosen) {
 }
 
 TEST_F(VulkanSampling, ManyRepetitionsLowerWhatTheHostLowers) {
-  std::vector<TokenId>
-      all;  // after token 1, 511 different ones: more than candidates have room for
+  // After token 1, 511 different ones: more than candidates have room for.
+  std::vector<TokenId> all;
   for (TokenId i = 0; i < 511; ++i) all.insert(all.end(), {1, 100 + i});
   all.push_back(1);
   for (SamplingOptions dry : {top_k_, typical_}) {

@@ -199,7 +199,7 @@ std::string ops_because(const std::string& why) {
          "; shift: a pass without shifted projections throughout";
 }
 
-/// Of a model of shifted projections: what the row that is for them says.
+/// For a model of shifted projections: what the row that is for them says.
 std::string shift_refuses(const std::string& why) {
   const std::string other = "a norm behind the embedding";
   return "ops; narrow: " + other + "; even: " + other + "; step: " + other + "; shift: " + why;

@@ -269,7 +269,7 @@ void GenerationWorker::openPlace(const QString& file) {
       Q_EMIT placeOpened(made.id(), 0);
       return {};
     }
-    // Of another model: it is read when the talk goes on.
+    // Another model's pack: it is read when the talk goes on.
     RUNNEL_TRY(const ConversationId id, store.add_pack(pack, name));
     Q_EMIT placeOpened(id, static_cast<qint64>(pack.position()));
     return {};

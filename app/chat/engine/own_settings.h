@@ -18,8 +18,8 @@ struct OwnSettings {
   int seed = -1;                        // -1: as in the settings, 0: another one each time
   QString model = {};                   // its file; empty: as in the settings
 
-  /// Of {"answer": "json" or "schema", "name", "schema", "sampling": {…}, "maxTokens", "seed", "model"}, each only where
-  /// it is not as in the settings. What is not understood is kept.
+  /// Reads {"answer": "json" or "schema", "name", "schema", "sampling": {…}, "maxTokens", "seed", "model"}, each only
+  /// where it is not as in the settings. What is not understood is kept.
   static OwnSettings from(const QString& json);
   QString toJson() const;  // empty: nothing of its own
   /// What goes into a file for others: of the model its name alone.

@@ -44,8 +44,8 @@ class AppController : public QObject {
   Q_PROPERTY(QString noticeDetails READ noticeDetails NOTIFY noticeChanged)
   Q_PROPERTY(bool noticeIsProblem READ noticeIsProblem NOTIFY noticeChanged)
   Q_PROPERTY(bool canUndo READ canUndo NOTIFY trashChanged)
-  Q_PROPERTY(
-      QVariantList trash READ trash NOTIFY trashChanged)  // what was deleted, the newest first
+  // What was deleted, the newest first.
+  Q_PROPERTY(QVariantList trash READ trash NOTIFY trashChanged)
 
  public:
   AppController(ChatEngine& engine, Settings& settings, AppOptions options,

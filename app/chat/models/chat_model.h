@@ -30,7 +30,7 @@ class ChatModel : public QObject {
   Q_PROPERTY(runnel::chat::MessageModel* messages READ messages CONSTANT)
   Q_PROPERTY(runnel::chat::TimelineModel* timeline READ timeline CONSTANT)
   Q_PROPERTY(runnel::chat::ChatSettings* own READ own CONSTANT)
-  // Of the branch in view, or of the chat that is not begun yet; as in the settings if it has none of its own.
+  // That of the branch in view or of the chat not begun yet; as in the settings if it has none of its own.
   Q_PROPERTY(QString systemPrompt READ systemPrompt NOTIFY pathChanged)
   Q_PROPERTY(bool beginsWithDocument READ beginsWithDocument NOTIFY pathChanged)
   Q_PROPERTY(QString draft READ draft WRITE setDraft NOTIFY draftChanged)
@@ -40,10 +40,10 @@ class ChatModel : public QObject {
   Q_PROPERTY(qint64 readingDone READ readingDone NOTIFY stateChanged)
   Q_PROPERTY(int secondsLeft READ secondsLeft NOTIFY stateChanged)  // of reading; -1: not known yet
   Q_PROPERTY(qint64 readingTotal READ readingTotal NOTIFY stateChanged)
-  Q_PROPERTY(qint64 answering READ answering NOTIFY
-                 stateChanged)  // the chat that is answered, 0: none that exists
-  Q_PROPERTY(bool queued READ queued NOTIFY
-                 stateChanged)  // its draft is sent when the other answer is done
+  // The chat that is answered; 0: none that exists.
+  Q_PROPERTY(qint64 answering READ answering NOTIFY stateChanged)
+  // Its draft is sent when the other answer is done.
+  Q_PROPERTY(bool queued READ queued NOTIFY stateChanged)
   Q_PROPERTY(QStringList tries READ tries NOTIFY aside)  // three answers, none of them kept yet
   Q_PROPERTY(bool trying READ trying NOTIFY stateChanged)
   Q_PROPERTY(QString told READ told NOTIFY aside)  // what was answered aside

@@ -36,7 +36,7 @@ class FolderModel : public QAbstractListModel {
   QVariant data(const QModelIndex& index, int role) const override;
   QHash<int, QByteArray> roleNames() const override;
 
-  /// Begins to read a folder; listed() comes when its rows are here. Of several, the last counts.
+  /// Begins to read a folder; listed() comes when its rows are here. The last of several calls counts.
   Q_INVOKABLE void open(const QString& folder);
   Q_INVOKABLE int rowOf(const QString& path) const;  // -1: not here
   Q_INVOKABLE QStringList names() const;

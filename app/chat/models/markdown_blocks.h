@@ -17,7 +17,7 @@ struct MarkdownBlock {
   QStringList cells;  // of a table, row by row
   int columns = 0;
   QStringList alignments = {};  // of a table, by column: "left", "center", "right", or empty
-  /// Of prose: the formulas in it, with their delimiters, one for each QChar::ObjectReplacementCharacter of its text.
+  /// Prose only: the formulas in it, with their delimiters, one for each QChar::ObjectReplacementCharacter of its text.
   QStringList formulas = {};
   int quotation = 0;  // of prose: how deep it is quoted
   bool operator==(const MarkdownBlock&) const = default;

@@ -26,9 +26,9 @@ class ModelPicker : public QAbstractListModel {
   Q_PROPERTY(QString memoryNote READ memoryNote NOTIFY stateChanged)
   Q_PROPERTY(QString stateSize READ stateSize NOTIFY stateChanged)
   Q_PROPERTY(QString weightSize READ weightSize NOTIFY stateChanged)
-  Q_PROPERTY(
-      QVariantList windows READ windows NOTIFY stateChanged)  // slots; one or none: no choice
-  Q_PROPERTY(int window READ window NOTIFY stateChanged)      // slots in use
+  // Sizes of the window in slots; one or none: no choice.
+  Q_PROPERTY(QVariantList windows READ windows NOTIFY stateChanged)
+  Q_PROPERTY(int window READ window NOTIFY stateChanged)  // slots in use
   Q_PROPERTY(QVariantList devices READ devices NOTIFY devicesChanged)
   Q_PROPERTY(QString freeMemory READ freeMemory NOTIFY stateChanged)
 
@@ -96,8 +96,8 @@ class ModelPicker : public QAbstractListModel {
   void devicesChanged();
   void chosen();
   void failed(const runnel::chat::Problem& problem);
-  void fellBack(const QString& device,
-                const runnel::chat::Problem& problem);  // the model runs on the CPU
+  // The model runs on the CPU.
+  void fellBack(const QString& device, const runnel::chat::Problem& problem);
 
  private:
   QStringList files() const;

@@ -19,8 +19,8 @@ class Tour : public QObject {
   Q_PROPERTY(Stage stage READ stage NOTIFY changed)
   Q_PROPERTY(bool active READ active NOTIFY changed)
   Q_PROPERTY(int step READ step NOTIFY changed)  // 1 to 3
-  Q_PROPERTY(bool offered READ offered NOTIFY
-                 changed)  // at the first start, until it was taken or refused
+  // True at the first start, until it was taken or refused.
+  Q_PROPERTY(bool offered READ offered NOTIFY changed)
   Q_PROPERTY(qint64 place READ place NOTIFY changed)  // the message to go to now; 0: none
 
  public:

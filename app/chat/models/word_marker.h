@@ -19,8 +19,8 @@ class WordMarker : public QSyntaxHighlighter {
   Q_OBJECT
   QML_ELEMENT
   Q_PROPERTY(QQuickTextDocument* target READ target WRITE setTarget NOTIFY changed)
-  Q_PROPERTY(
-      QStringList others READ others WRITE setOthers NOTIFY changed)  // none: nothing is marked
+  // Empty: nothing is marked.
+  Q_PROPERTY(QStringList others READ others WRITE setOthers NOTIFY changed)
   Q_PROPERTY(QColor ground MEMBER m_ground NOTIFY changed)
 
  public:

@@ -9,7 +9,7 @@ Loader {
     required property Item field
     readonly property bool shown: item !== null && item.visible
 
-    // Of a press in the field.
+    // Where the field was pressed.
     function openFor(event) {
         if (event.button !== Qt.RightButton) return;
         event.accepted = true;

@@ -62,7 +62,7 @@ TextEdit {
             height: prose.height
         }
     }
-    // Of one in an item of a list.
+    // Bars of a quotation in an item of a list.
     QuotationBars {
         id: inner
         target: prose.textDocument

@@ -15,7 +15,7 @@ class PageWriter {
  public:
   explicit PageWriter(std::string& out) : m_out(out) {}
 
-  /// Of an item, which is `item` levels deep, `mark` stands before it; empty: it goes on with another paragraph.
+  /// `mark` stands before an item, which is `item` levels deep; empty: the item goes on with another paragraph.
   void beginParagraph(int heading, int item, std::string_view mark = {}) {
     if (m_cells.empty()) {
       endLine();

@@ -45,7 +45,7 @@ Outcome pdfTextByProgram(const Limits& limits, std::string& out) {
     return {Why::Usage, "is a PDF file that comes through a pipe, expected one on a disk"};
   int output[2];
   int errors[2];
-  // Of what it complains about only the beginning is kept: it must not wait for somebody who reads it.
+  // Only the beginning of its complaints is kept: it must not wait until they are read.
   if (pipe2(output, O_CLOEXEC) != 0 || pipe2(errors, O_CLOEXEC | O_NONBLOCK) != 0)
     return {Why::Memory, std::string("pipe: ") + std::strerror(errno)};
   const pid_t program = fork();

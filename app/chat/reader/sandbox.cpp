@@ -29,8 +29,8 @@ constexpr std::uint32_t kArchitecture = AUDIT_ARCH_AARCH64;
 #else
 constexpr std::uint32_t kArchitecture = 0;  // no filter is written for it
 #endif
-constexpr std::uint32_t kX32 =
-    0x40000000;  // calls of a second ABI on x86-64, none of which is needed
+// Calls of a second ABI on x86-64, none of which is needed.
+constexpr std::uint32_t kX32 = 0x40000000;
 
 constexpr std::uint32_t kRefuse = SECCOMP_RET_ERRNO | EPERM;
 // A C library that is told so uses the older call, whose flags can be looked at.

@@ -8,8 +8,8 @@ namespace runnel::reader {
 namespace {
 
 constexpr char32_t kBad = 0xFFFD;
-constexpr char32_t kDivided =
-    0xFFFE;  // PDFium's mark of a hyphen at the end of a line, which it joins with the next
+// PDFium's mark of a hyphen at the end of a line, which it joins with the next.
+constexpr char32_t kDivided = 0xFFFE;
 
 /// The character that `text` begins with, and its bytes are taken off.
 char32_t next(std::string_view& text) {
@@ -52,7 +52,7 @@ void append(std::string& out, char32_t c) {
   }
 }
 
-/// Of the alphabets in which words are divided.
+/// Whether it is a small letter of an alphabet in which words are divided.
 bool isSmall(char32_t c) {
   return (c >= U'a' && c <= U'z') || (c >= 0xDF && c <= 0xFF && c != 0xF7) ||
          (c >= 0x100 && c < 0x180 && c % 2 == 1) || (c >= 0x3AC && c <= 0x3CE) ||

@@ -134,8 +134,8 @@ void Connection::take_head() {
       same_name(request.header("Expect"), "100-continue")) {
     ErrorCodeOf ignored;
     constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
-    socket_.write_some(asio::buffer(kContinue),
-                       ignored);  // fits: nothing else is on its way
+    // It fits: nothing else is on its way.
+    socket_.write_some(asio::buffer(kContinue), ignored);
   }
 }
 

@@ -21,8 +21,8 @@ using Failure = boost::system::error_code;
 
 constexpr int kBacklog = 1024;
 constexpr std::chrono::milliseconds kLook{100};  // between looks at deadlines
-constexpr int kSendBuffer =
-    131'072;  // of the system, for a client that does not read; 4 MB if it may choose
+// The system's buffer for a client that does not read; 4 MB if the system may choose.
+constexpr int kSendBuffer = 131'072;
 constexpr std::chrono::milliseconds kNoSocket{20};  // before another try to accept
 constexpr std::size_t kEndingConnections = 512;     // being closed, beyond the limit
 

@@ -72,8 +72,8 @@ __device__ __forceinline__ float power_of_two(float x) {
 /// One softmax over scores that come a tile at a time, and the values it weighs. Lane t has rows t/4 and t/4 + 8.
 struct OnlineRows {
   float peak[2] = {-INFINITY, -INFINITY};  // of all scores so far
-  float total[2] =
-      {};  // sums of this lane's columns of 2^(score - peak), to be added up over four lanes
+  // Sums of this lane's columns of 2^(score - peak), to be added up over four lanes.
+  float total[2] = {};
   float out[8][4] = {};  // [16, V]
 
   /// Scores, in bits, -inf where there is none, to 2^(score - peak); what is there already is scaled to the new peak.

@@ -233,7 +233,7 @@ struct Faded {
   float decay, key;
 };
 
-/// Of log_sigmoid and refined.
+/// For log_sigmoid and refined.
 __device__ __forceinline__ Faded faded(const Recurrence& a, const Gates& gates, int at) {
   const float f = gate_logit(a, gates, at);
   if (a.decay == Decay::refined) {

@@ -70,8 +70,8 @@ struct EvenSlotStep {
   static constexpr int kRows = 32 / kVectors;  // slots that a warp's lanes hold at once
   static constexpr int kPerWarp = kShape.share / kDecodeWarps;  // slots
   static constexpr int kOwn = kPerWarp / kRows;                 // of a lane
-  static constexpr int kStaged =
-      (3 * kVectors + 31) / 32 * 32;  // threads that stage a vector: of q, k or v
+  // Threads that stage a vector of q, k or v.
+  static constexpr int kStaged = (3 * kVectors + 31) / 32 * 32;
   static_assert((kVectors == 16 || kVectors == 32) && kPerWarp * kDecodeWarps == kShape.share);
   static_assert((kOwn == 2 || kOwn == 4 || kOwn == 8) && kOwn <= kGroup);
 
@@ -82,8 +82,8 @@ struct EvenSlotStep {
   float* const scratch;
   const int lane, warp, column;
   const int row;  // the lane's first slot in the block; the next are kRows apart
-  const int
-      memory;  // number of the block's first slot among the memory slots; negative: positional
+  // Number of the block's first slot among the memory slots; negative: positional.
+  const int memory;
 
   static __device__ __forceinline__ EvenSlotStep of(const Decode& p, int layer, int tid) {
     const auto& token = *shared_at<const DecodeToken>(p.shared.token);
@@ -144,7 +144,7 @@ struct EvenSlotStep {
     vectors(r == 0 ? 0 : r == 1 ? kAt.key : kAt.value)[column] = v;
   }
 
-  /// Of slot i, in lane i of a row and every kOwn lanes further. Decay 1 and write 0 keep a slot; 0 and 1 replace it.
+  /// Slot i has lane i of a row and every kOwn lanes further. Decay 1 and write 0 keep a slot; 0 and 1 replace it.
   struct Gate {
     float2 v;
     const float* decay;  // where it is exchanged, of memory slots

@@ -126,8 +126,8 @@ struct EvenInput {
   using S = typename Walk::S;
   static constexpr int kWidth = even_width(kShape, kKind), kPadded = even_padded(kShape, kKind);
   static_assert(kKind < 3 || Walk::kColumns == 256);
-  static constexpr bool kEarlySquares =
-      kShape.splits > 0 && S::kBlocks;  // added up beside the rounding, not behind the input
+  // Added up beside the rounding, not behind the input.
+  static constexpr bool kEarlySquares = kShape.splits > 0 && S::kBlocks;
   static constexpr bool kHalves = kExchangesHalves<kShape, kType, kKind>;
   // Vectors of 16 bytes that a lane takes, 32 apart, and lanes of a warp that take others than those before them.
   static constexpr int kVectors = kKind == 3 ? (kHalves ? 1 : 2) * Walk::kWarpSteps : 1;
@@ -207,7 +207,7 @@ struct EvenInput {
       if ((first & 3) == 0) scales[8 * i] = peak[i] * (1.0F / (127.0F * kExchangedPart));
     }
   }
-  /// Of step `step`.
+  /// The input of step `step`.
   __device__ __forceinline__ typename S::Input load(int step, int lane) const {
     if constexpr (S::kBlocks) {
       constexpr int kOnes = 0x01010101;

@@ -28,8 +28,8 @@ struct EvenWalk {
   static constexpr int kUnitRows = 32 / kLanes;
   static constexpr int kUnitTiles = S::kBlocks ? 1 : kUnitRows;  // of the ring
   static constexpr int kUnitSteps = even_steps(kShape, kKind);
-  static constexpr int kWarpSteps =
-      even_warp_steps(kShape, kKind);                     // steps of a unit that are a warp's
+  // Steps of a unit that are a warp's.
+  static constexpr int kWarpSteps = even_warp_steps(kShape, kKind);
   static constexpr int kWays = even_ways(kShape, kKind);  // warps with other columns
   static constexpr bool kPadded = kWays * kWarpSteps != kUnitSteps;
   static constexpr int kApart = even_apart(kKind);
@@ -78,7 +78,7 @@ struct EvenWeights {
   using S = typename Walk::S;
   typename S::Weights w[Walk::kBatch][Walk::kWarpSteps];
 
-  /// Of `left` tiles, at least one, that the block has not walked yet. A tile that does not exist is another.
+  /// From the `left` tiles, at least one, that the block has not walked yet. A tile that does not exist is another.
   __device__ __forceinline__ void take(const EvenLane& of, int left) {
     take_piece<0>(of, left, 0, 1);
   }

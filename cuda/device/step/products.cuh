@@ -59,8 +59,8 @@ inline constexpr int kShiftOf<1> = 0;
 struct Job {
   int shape = -1, n = 0, tiles = 0;
   int4 walk, places;  // of DecodeShape
-  int partial = 0, rounded = 0, plain = 0, ring = 0, ring_bytes = 0,
-      barriers = 0;  // in shared memory
+  // In shared memory.
+  int partial = 0, rounded = 0, plain = 0, ring = 0, ring_bytes = 0, barriers = 0;
 };
 /// Matrix `index` of a phase of `kind`; shape -1: there is none.
 __device__ __forceinline__ Job take_job(int phase, int kind, int index) {
@@ -146,7 +146,7 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
   using S = Streamed<kType>;
   const Decode& p = program<2>(phase);
   const int lane = tid & 31, warp = tid >> 5;
-  // Of a known width, a multiple of 256, a step is 256 columns of four rows or of one.
+  // If the width is known, a multiple of 256, a step is 256 columns of four rows or of one.
   constexpr bool kFixedShape = kColumns > 0;
   constexpr int kSteps = kColumns / 256;
   constexpr bool kOnce = kFixedShape && (kSteps & (kSteps - 1)) == 0 && kSteps <= kDecodeWarps;
@@ -177,7 +177,7 @@ __device__ __forceinline__ void multiply_matrix(Ring& ring, int phase, int tid, 
   std::uint64_t* const barriers = shared_at<std::uint64_t>(job.barriers);
   float* const partial = shared_at<float>(job.partial) + way + ((lane >> lane_shift) << ways_shift);
   const int tile_shift = row_shift + ways_shift;  // of `partial`
-  // Of steps that are no power of two the last warps have none: they multiply the last one by zero.
+  // If steps are no power of two, the last warps have none: they multiply the last one by zero.
   const bool once =
       kOnce || (!kFixedShape && steps <= ways && (!S::kBlocks || lane_shift >= kLanesApart));
   const int own_step = kOnce ? way : min(way, steps - 1);

@@ -52,7 +52,7 @@ struct ShiftFiller {
   bool more = true;
   ShiftSlot at = {0, 1};  // slots are free at first
   int phase = 0, round = -1;
-  // Of the item: the next piece, steps of the tile, tiles that are left.
+  // What is left of the item: the next piece, steps of the tile, tiles that are left.
   const char* data = nullptr;
   const char* scales = nullptr;
   const char* high = nullptr;

@@ -42,7 +42,7 @@ struct ThinStep {
   int layer, lane;
   unsigned since;  // clock of the products' end
 
-  /// Of this block's head in the state.
+  /// Where this block's head begins in the state.
   __device__ __forceinline__ std::size_t head() const {
     return std::size_t(layer) * p.layer_floats + std::size_t(token.head) * p.head_floats;
   }
@@ -140,7 +140,7 @@ __device__ __forceinline__ void warp_slot_read(const ThinStep& s, int column, in
     v[j] = make_float4(0.0F, 0.0F, 0.0F, 0.0F);
     if (first + j < p.memory) v[j] = load_vector(values + j * v_dim);
   }
-  // Of a row's slots each lane has two: their gates, their shares.
+  // Each lane has two of a row's slots: their gates, their shares.
   const ThinInputs in = warp_slot_inputs<kHead>(p, s.set, token.head);
   const int own[2] = {first + (lane & 3), first + 4 + (lane & 3)};
   const int asked_for[2] = {min(own[0], p.memory - 1), min(own[1], p.memory - 1)};

@@ -125,7 +125,7 @@ struct Pass {
   float* gate = nullptr;     // [T, HQ, V] output gate
   float* mapped = nullptr;   // [T, HQ, K] W x of a feature map
   float* mapped2 = nullptr;  // [T, HQ, K]
-  // Of a removal and of shifted projections.
+  // For a removal and for shifted projections.
   float* removal_c = nullptr;                    // [T, H, feature lanes]
   float* removal_b = nullptr;                    // [T, H, feature lanes]
   float* bonus = nullptr;                        // [T, H]

@@ -51,7 +51,7 @@ struct DeviceLayer {
   const float* removal_key = nullptr;
   const float* key_rate = nullptr;
   const float* bonus = nullptr;
-  // Of shifted ops; their products are apart, because their inputs are.
+  // For shifted ops; their products are apart, because their inputs are.
   const float* lerp = nullptr;  // [inputs, D]
   const float* channel_lerp = nullptr;
   const float* v_mix_bias = nullptr;

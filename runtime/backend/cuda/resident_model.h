@@ -35,7 +35,7 @@ struct PrefillOptions {
   bool wide_products = false;  // and the others: where there is no cuBLASLt
   int wide_tokens = 512;       // fewest tokens of a pass for it
   WideTuning tuning;
-  // Of layers whose slots the broad chunkwise kernels take, for measurements:
+  // For layers whose slots the broad chunkwise kernels take, for measurements:
   bool defer_biases = true;  // biases of q, k and v are added where the slots read them
   bool bf16_outputs = true;  // what the slots read leaves as the operand of the output projection
   BroadTuning broad;

@@ -30,8 +30,8 @@ struct SampleBuffers {
   DeviceArray<float> dry_losses, dry_kept;
   std::optional<std::vector<std::string>> breakers;  // the texts that dry_breakers are of
   PinnedArray<std::uint64_t> drawn;                  // [kDrawnPlaces]
-  // Of steps with masks, else empty: a bit for each token, the pass whose mask that is, the pass whose mask was late; and
-  // the logits of what may come.
+  // For steps with masks, else empty: a bit for each token, the pass whose mask that is, the pass whose mask was late;
+  // and the logits of what may come.
   PinnedArray<std::uint32_t> masks, masks_written;  // [kDrawnPlaces, words], [kDrawnPlaces]
   PinnedArray<std::uint64_t> masks_late;            // [kDrawnPlaces]
   DeviceArray<float> masked;                        // [vocab]

@@ -299,7 +299,7 @@ Status VulkanSteps::queue() {
 }
 
 Status VulkanSteps::logits(std::span<float> out) {
-  forgo_mask();  // before the mutex, which who waits for the mask holds
+  forgo_mask();  // before the mutex, which a thread that waits for the mask holds
   const std::lock_guard lock(plan_.mutex());
   return DrawAhead::logits(out);
 }

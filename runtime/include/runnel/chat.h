@@ -32,8 +32,8 @@ struct ToolCall {
 struct Tool {
   std::string name;         ///< 1 to 64 of A-Z a-z 0-9 _ . -
   std::string description;  ///< may be empty
-  std::string
-      parameters;  ///< a JSON schema of its arguments, an object's, as text; empty: it has none
+  /// A JSON schema of its arguments, an object's, as text; empty: it has none.
+  std::string parameters;
   bool strict = false;  ///< arguments are kept to all of the schema, or the schema is refused
 
   bool operator==(const Tool&) const = default;
@@ -99,10 +99,10 @@ struct AnswerForm {
   /// what follows an answer in a transcript; not empty: the answer leaves the session where a reading of the transcript
   /// would have
   std::string follows;
-  std::string
-      lead;  ///< with `follows`: what stands before an answer that is not empty in a transcript, as " "
-  bool trims =
-      false;  ///< with `follows`: a transcript has answers without the white space at their ends
+  /// With `follows`: what stands before an answer that is not empty in a transcript, as " ".
+  std::string lead;
+  /// With `follows`: a transcript has answers without the white space at their ends.
+  bool trims = false;
   bool thinks = false;  ///< <think> … </think> at the beginning is a thought, no part of the answer
 
   bool operator==(const AnswerForm&) const = default;

@@ -48,9 +48,9 @@ RUNNEL_API std::string_view to_string(ConstraintKind kind);
 struct ConstraintSource {
   ConstraintKind kind = ConstraintKind::json_object;
   std::string text;  ///< UTF-8; empty with json_object
-  /// Of json_schema: no properties and items that the schema does not name, and white space of one form: ", " and ": ".
+  /// For json_schema: no properties or items that the schema does not name, white space of one form: ", " and ": ".
   /// Else JSON Schema's own rules (what is not forbidden may come), and any white space between tokens of JSON, at most
-  /// kMostSpaces characters at a place. Of json_object: the white space alone.
+  /// kMostSpaces characters at a place. For json_object: the white space alone.
   bool strict = true;
 
   static constexpr int kMostSpaces = 8;

@@ -56,8 +56,8 @@ struct Turn {
 struct NewConversation {
   std::string name;
   std::string system;  ///< the system prompt; empty: the model's own
-  std::optional<Snapshot>
-      pack;  ///< a state pack (make_pack, Conversation::pack): begin after it; `system` is ignored
+  /// A state pack (make_pack, Conversation::pack): begin after it; `system` is ignored.
+  std::optional<Snapshot> pack;
 };
 
 /// How an operation that reads tokens is stopped and reports its progress.

@@ -53,8 +53,8 @@ struct GenerationOptions {
   std::vector<std::string> stop;   ///< generation ends before any of these texts; UTF-8, none empty
   bool ignore_end = false;         ///< go on after an end-of-text token
   LogitsCallback on_logits;        ///< empty: the model's logits as they are
-  /// Of an answer in a chat, by Model::answer_form(): its opening is read first, its stop texts are added to `stop`, its
-  /// thought goes to `on_thought`. If it says what follows an answer, the session is left where a reading of the
+  /// For an answer in a chat, by Model::answer_form(): its opening is read first, its stop texts are added to `stop`,
+  /// its thought goes to `on_thought`. If it says what follows an answer, the session is left where a reading of the
   /// transcript up to the answer's end would leave it: an end token, what was consumed of a stop text and the thought
   /// are undone (a copy of the state is kept for that), and so is a token that a reading would join with what follows.
   /// Such an answer is complete: a later generate() does not go on with it.
@@ -64,7 +64,7 @@ struct GenerationOptions {
   /// Give the log-probability of each token and of the `logprobs` likeliest at its place: 0 to kMostLogprobs, -1: none.
   /// Tokens are then not drawn ahead on the device.
   std::int32_t logprobs = -1;
-  /// Of what was drawn from, after bias, penalties, temperature and what the chain cuts off; else the model's own
+  /// Those of what was drawn from, after bias, penalties, temperature and what the chain cuts off; else the model's own
   bool logprobs_of_draw = false;
   LogprobsCallback on_logprobs = {};
 

@@ -399,9 +399,9 @@ enum {
   RUNNEL_CONSTRAINT_GBNF = 4
 };
 
-/* Of a JSON schema, `strict`: nothing that it does not name, and white space of one form. RUNNEL_INVALID_ARGUMENT for a
- * text that is none of its kind or asks for what is not supported, RUNNEL_OUT_OF_MEMORY if it takes more than four seconds
- * or 256 MiB, RUNNEL_UNSUPPORTED in a build without constraints. */
+/* For a JSON schema, `strict`: nothing that it does not name, and white space of one form. RUNNEL_INVALID_ARGUMENT for
+ * a text that is none of its kind or asks for what is not supported, RUNNEL_OUT_OF_MEMORY if it takes more than four
+ * seconds or 256 MiB, RUNNEL_UNSUPPORTED in a build without constraints. */
 RUNNEL_API runnel_status runnel_constraint_create(const runnel_model* model, int32_t kind,
                                                   const char* text, size_t bytes, bool strict,
                                                   runnel_constraint** constraint,

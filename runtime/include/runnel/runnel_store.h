@@ -327,7 +327,7 @@ typedef struct runnel_token_cost {
   uint64_t generated;
 } runnel_token_cost;
 RUNNEL_API void runnel_token_cost_init(runnel_token_cost* cost, size_t size);
-/* Of opening it. */
+/* What opening it cost. */
 RUNNEL_API runnel_status runnel_conversation_cost(const runnel_conversation* conversation,
                                                   runnel_token_cost* cost, runnel_error* error);
 
@@ -389,8 +389,8 @@ RUNNEL_API runnel_status runnel_conversation_edit(runnel_conversation* conversat
                                                   runnel_message_id message, const char* text,
                                                   size_t bytes, const runnel_turn_options* options,
                                                   runnel_turn* turn, runnel_error* error);
-/* Goes to any message (0: before the first); the next one starts a branch there. Of `options` on_progress, user and stop
- * count; `cost` may be NULL. */
+/* Goes to any message (0: before the first); the next one starts a branch there. In `options` on_progress, user and
+ * stop count; `cost` may be NULL. */
 RUNNEL_API runnel_status runnel_conversation_rewind(runnel_conversation* conversation,
                                                     runnel_message_id message,
                                                     const runnel_conversation_options* options,

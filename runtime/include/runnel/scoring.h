@@ -28,13 +28,13 @@ namespace runnel {
 struct ChoiceScore {
   std::vector<float> logprobs;  ///< of each token after those before it: log softmax of the logits
 
-  /// Of the text: the sum. A text that cannot come has -inf.
+  /// That of the text: the sum. A text that cannot come has -inf.
   double total() const {
     double sum = 0;
     for (const float logprob : logprobs) sum += static_cast<double>(logprob);
     return sum;
   }
-  /// Of a token, on average: what texts of different lengths are compared by. 0 of an empty text.
+  /// That of a token, on average: what texts of different lengths are compared by. 0 for an empty text.
   double mean() const {
     return logprobs.empty() ? 0.0 : total() / static_cast<double>(logprobs.size());
   }

@@ -103,7 +103,7 @@ struct MessageInfo {
   CutReason cut = CutReason::none;  ///< if it is not complete
   std::string thought;  ///< of an answer: what the model thought before it; never read again
   std::int64_t thought_ms = 0;  ///< and for how long
-  /// Of a user's message: what the model reads before its text. No part of it when it is searched or shown.
+  /// For a user's message: what the model reads before its text. No part of it when it is searched or shown.
   std::vector<Quotation> quotations;
 };
 
@@ -115,8 +115,8 @@ struct NewText {
   std::string text;                 ///< UTF-8
   std::string name;                 ///< of a conversation that is made
   std::string system;  ///< its system prompt, read before `text`; empty: the model's own
-  bool from_draft =
-      false;  ///< the draft of `conversation` (0: of none yet) is sent with this and goes
+  /// The draft of `conversation` (0: of none yet) is sent with this and goes.
+  bool from_draft = false;
 };
 
 /// Text that was typed and not sent.

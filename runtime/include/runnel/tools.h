@@ -55,13 +55,13 @@ RUNNEL_API std::string_view to_string(ToolStyle style);
 struct ToolFormat {
   ToolStyle style = ToolStyle::none;
   std::string reason = {};  ///< with none: why
-  std::string open =
-      {};  ///< what begins a call and is no text: "<tool_call>", "[TOOL_CALLS]"; empty with bare
+  /// What begins a call and is no text: "<tool_call>", "[TOOL_CALLS]"; empty with bare.
+  std::string open = {};
   std::string close = {};   ///< with tagged: "</tool_call>"
   std::string begin = {};   ///< "<tool_call>\n{\"name\": \""
   std::string middle = {};  ///< "\", \"arguments\": "
-  std::string between =
-      {};  ///< "}\n</tool_call>\n<tool_call>\n{\"name\": \""; empty: one call an answer
+  /// "}\n</tool_call>\n<tool_call>\n{\"name\": \""; empty: one call an answer
+  std::string between = {};
   std::string end = {};  ///< "}\n</tool_call>"
 
   static constexpr char kIdMark = '\x1f';

@@ -24,8 +24,8 @@ enum class TokenKind : std::uint8_t {
 struct TokenInfo {
   TokenKind kind = TokenKind::normal;
   bool is_end = false;  ///< generation ends at it
-  std::string_view
-      bytes;  ///< may end inside a UTF-8 character; a control token's name; valid as long as the model
+  /// May end inside a UTF-8 character; a control token's name; valid as long as the model.
+  std::string_view bytes;
 };
 
 }  // namespace runnel

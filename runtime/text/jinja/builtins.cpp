@@ -269,7 +269,7 @@ Value range(Call& c) {
   return out;
 }
 
-/// Of dict() and namespace(): what is in a dict, and the named arguments.
+/// For dict() and namespace(): what is in a dict, and the named arguments.
 Dict members(Call& c) {
   Dict out = c[0].is<Dict>() ? *c[0].as<Dict>() : Dict{};
   for (const auto& [name, value] : c.arguments)

@@ -94,7 +94,7 @@ class Parser : public Scanner {
   bool sees_one_of(Words words) const {
     return std::ranges::any_of(words, [this](auto word) { return sees(word); });
   }
-  /// Of constructs and nodes in one another.
+  /// One more construct or node inside another.
   void deepen() {
     if (++depth_ > kMostDepth) wrong("nested deeper than " + std::to_string(kMostDepth));
   }

@@ -137,7 +137,7 @@ List list(Call& c, bool tuple) {
   return out;
 }
 
-/// Of keys and values in turn.
+/// Made from keys and values in turn.
 Value dict(Call& c) {
   Dict out;
   for (std::size_t i = 0; i < c.arguments.size() && c.run.charge(i); i += 2) {

@@ -125,11 +125,11 @@ class Scanner {
   char at(std::size_t i) const { return i < source_.size() ? source_[i] : ' '; }
   /// What - or + there says of the white space beside a tag; a space if it is neither.
   char control(std::size_t i) const { return is_one_of("-+", at(i)) ? at(i) : ' '; }
-  /// Of what stands here that is all of these characters.
+  /// The length of what stands here and consists of these characters.
   std::size_t size_of(std::string_view characters) const {
     return std::min(rest().find_first_not_of(characters), rest().size());
   }
-  /// Of what closes the tag here, with a sign before it; 0 if the tag goes on.
+  /// The length of what closes the tag here, with a sign before it; 0 if the tag goes on.
   std::size_t closing_size() const {
     const std::size_t sign = at(at_) == '-' || (at(at_) == '+' && closing_ != "}}") ? 1 : 0;
     return rest().substr(sign).starts_with(closing_) ? sign + 2 : 0;

@@ -95,7 +95,7 @@ class Run {
   int line_ = 1;
 };
 
-/// Of a call; the name, which the template holds, is empty before a positional one.
+/// Those of a call; the name, which the template holds, is empty before a positional one.
 using Arguments = std::vector<std::pair<std::string_view, Value>>;
 
 /// A call, of a macro or of what is built in.

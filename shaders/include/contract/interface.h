@@ -182,7 +182,7 @@ RUNNEL_CONST kKeyNormNone = 0;
 RUNNEL_CONST kKeyNormLength = 1;
 RUNNEL_CONST kKeyNormSum = 2;
 
-// Of the values of a layer.
+// What a layer does with its values.
 RUNNEL_CONST kValuesKept = 0;
 RUNNEL_CONST kValuesMixed = 1;
 
@@ -320,8 +320,8 @@ RUNNEL_CONST kStepGateType = 7;
 RUNNEL_CONST kStepMatrices = 8;     // projections, output, gate and up by turns, down; of each:
 RUNNEL_CONST kStepMatrixWords = 4;  // first load, rows, planes of scales and upper bits
 #if defined(__cplusplus) || defined(RUNNEL_BIASES)
-RUNNEL_CONST kStepBiases =
-    21;  // of q, k and v, in the place of the rows of down, which are those of the output
+// Biases of q, k and v, in the place of the rows of down, which are those of the output.
+RUNNEL_CONST kStepBiases = 21;
 #endif
 RUNNEL_CONST kStepLayerWords = 24;
 // The entry behind the last layer's, where narrow_step makes the logits, too:

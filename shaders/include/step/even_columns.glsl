@@ -172,13 +172,13 @@ uint vector_at(uint at4, uint j, uint count, uint columns, uint missing) {
 }
 
 #ifdef RUNNEL_DOT
-/// Of four lanes' vectors of magnitudes.
+/// The peak of four lanes' vectors of magnitudes.
 float peak_of_four(vec4 v) {
   float peak = max(max(v.x, v.y), max(v.z, v.w));
   peak = max(peak, subgroupShuffleXor(peak, 1));
   return max(peak, subgroupShuffleXor(peak, 2));
 }
-/// Of a block, of which eight lanes have a vector each.
+/// The peak of a block, of which eight lanes have a vector each.
 float block_peak(vec4 v) {
   const float peak = peak_of_four(abs(v));
   return max(peak, subgroupShuffleXor(peak, 4));

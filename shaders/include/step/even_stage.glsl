@@ -65,7 +65,7 @@
       if (j < OF(kVectors)) v[j] = stream4.v[EVEN_VECTOR(j)];
     }
 #else
-    // Of several vectors, those that are missing are looked at again.
+    // If there are several vectors, those that are missing are looked at again.
     uvec4 seen[4];
     [[unroll]] for (uint j = 0; j < 4; ++j) seen[j] = uvec4(tag ^ 1);
     [[dont_unroll]] for (;;) {

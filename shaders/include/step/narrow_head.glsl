@@ -27,8 +27,8 @@ shared bool gave_up;  // a thread of this workgroup
 /// Whether this pass makes logits.
 bool makes_logits() { return HEAD_TEAM > 0 && (a.logits_low | a.logits_high) != 0; }
 
-/// The best row of each workgroup, behind the word that says who gave up: upper and lower half of its key, row, whether the
-/// workgroup gave up; each with the tag.
+/// The best row of each workgroup, behind the word that says which gave up: upper and lower half of its key, row,
+/// whether the workgroup gave up; each with the tag.
 void publish_best(uvec2 best) {
   const uvec4 words = uvec4(best.x >> 16, best.x & 0xFFFFu, ~best.y, gave_up ? 1 : 0);
   act4.v[(a.timed_out_at + 4) / 4 + gl_WorkGroupID.x] = words << 1 | tag;

@@ -129,7 +129,7 @@ void weigh_values(uint warp, uint lane, float kept, float count, float gate, vec
     }                                                                                     \
   }
   EACH_4(WEIGH)
-  // Of the sums of counts and of what they give the token's values, half the lanes go on with each.
+  // Half the lanes go on with the sums of counts, half with those of what they give the token's values.
   const bool upper = (lane & 4) != 0;
   const float fresh = count * gate, mine = upper ? fresh : count;
   float counted = mine + subgroupShuffleXor(upper ? count : fresh, 4);

@@ -9,7 +9,7 @@
 uint input_at(uint stage) { return stage % 2 == 0 ? 0 : D; }
 
 #ifdef RUNNEL_DOT
-// Four columns a word. Of a block of 32: words of the columns 0-3 of each unit, of all blocks, then of the columns 4-7,
+// Four columns a word. In a block of 32: words of the columns 0-3 of each unit, of all blocks, then of the columns 4-7,
 // as nibbles lie; for Q8_0: as columns follow.
 shared uvec4 rounded[(D + OTHER) / 16];
 shared uvec2 about[(D + OTHER) / 32];  // of a block: its scale; what its type needs of the sum of its values

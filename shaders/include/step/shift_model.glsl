@@ -51,10 +51,10 @@ uint low_at(uint which) {
   return which == 0 ? 0 : which == 1 ? RANK_F : which == 2 ? RANK_F + RANK_R : RANK_F + RANK_R + RANK_GATE;
 }
 
-// Of this layer and the next.
+// The tables of this layer and the next.
 shared uint words[2][kShiftLayerWords];
 uint in_table(uint layer, uint which) { return words[layer & 1][which]; }
-/// Of each matrix the first of this workgroup's rows, and how many.
+/// For each matrix the first of this workgroup's rows, and how many.
 shared uvec2 own_rows[kShiftMatrixCount];
 /// Values of its rows of D: x for those of the output and of `down`; normed x for the next token, of both mixes.
 shared float own_values[4][OWN_ROWS];

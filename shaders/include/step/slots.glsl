@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The slots of decode_step. PARTS workgroups have a kv head; each takes QUERIES of its G queries and a share of the value
-// columns, so that outputs need no join, and finds the logits of all slots by itself, from the keys before the token:
+// The slots of decode_step and decode_even. PARTS workgroups have a kv head; each takes QUERIES of its G queries and a
+// share of the value columns (outputs need no join) and finds all slots' logits itself, from the keys before the token:
 //   q h' = alpha q h + (1 - alpha) q k,   so that the gates are off the way
-// It advances its share of the state once it has the outputs of all others of the head, who then have read it. Values that
-// no other workgroup reads are advanced in registers.
+// It advances its share of the state once it has the outputs of all others of the head, which then have read it. Values
+// that no other workgroup reads are advanced in registers.
 
 const uint kVariants = kRotary ? 3 : 1;
 const uint kColumnParts = PARTS * QUERIES / G;

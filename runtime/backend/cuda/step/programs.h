@@ -29,7 +29,7 @@ struct StepRow {
 
 /// cluster-fixed  all layers in one cluster, by the kernel for the 135M shape
 /// cluster        all layers of a small model in one cluster
-/// grid-even      one kernel for the widths of the 1.3B models
+/// grid-even      one kernel for three fixed shapes (0.5B, 1.38B, 1.5B; cuda/step_grid_even.h)
 /// grid           one kernel
 /// shift          one kernel, for shifted projections and recurrences with a removal
 /// ops            the graph of kernels

@@ -302,7 +302,7 @@ class ShiftLayout {
     const std::vector<Division> all = best_division(w, kind);
     long long slots = 0;  // of all warps
     for (const Division& d : all) slots += d.items;
-    // Of each block, which tiles; a tile's parts stay together in one round.
+    // Which tiles each block has; a tile's parts stay together in one round.
     std::vector<std::vector<ShiftItem>> of_block(static_cast<std::size_t>(p_.grid));
     std::vector<ShiftSources> sources(static_cast<std::size_t>(p_.grid));
     long long at = 0;

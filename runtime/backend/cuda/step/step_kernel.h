@@ -20,8 +20,8 @@ namespace runnel::cuda {
 struct StepLayout {
   std::string why_not;  // empty: it fits
   std::string detail;   // for people
-  std::optional<ClusterProgram>
-      cluster;  // the layers, if they run in one cluster: `grid` is the head alone
+  // The layers, if they run in one cluster: `grid` is the head alone.
+  std::optional<ClusterProgram> cluster;
   std::optional<ShiftProgram> shift;  // the whole token; `grid` is nothing then
   GridProgram grid;
   bool fixed_head = false;  // the head by the kernel of cuda/step_head.h, not by `grid`

@@ -27,8 +27,8 @@ struct Tuning {
   // One token in one dispatch, see step/.
   std::uint32_t step_groups = 0;   // workgroups; more than run at the same time time out
   std::uint32_t step_threads = 0;  // of a workgroup, at most
-  std::uint32_t step_parts =
-      0;  // workgroups of a kv head's slots; of `shift` 1 + matrices brought into the cache ahead
+  // Workgroups of a kv head's slots; of `shift` 1 + matrices brought into the cache ahead.
+  std::uint32_t step_parts = 0;
   std::uint32_t step_chunk = 0;      // loads of a row under way
   std::int32_t step_poll_limit = 0;  // polls of a value that is not there
 };

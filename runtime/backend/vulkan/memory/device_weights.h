@@ -17,8 +17,8 @@ namespace runnel::vulkan {
 /// Bytes and rows of a part at most; bytes that parts begin at multiples of, so that a step program can count whole
 /// groups of loads through.
 inline constexpr std::uint64_t kMostPartBytes = 256U << 20;  // also what packing takes on the host
-inline constexpr std::int64_t kMostPartRows =
-    65528;  // of a layer's: one workgroup per row must fit the smallest limit
+// Rows of a layer's part: one workgroup per row must fit the smallest limit.
+inline constexpr std::int64_t kMostPartRows = 65528;
 inline constexpr std::uint64_t kMatrixAlignment = 256;
 
 /// A matrix on the device. Where it is larger than one binding it lies in several parts of whole
@@ -62,18 +62,18 @@ struct DeviceLayer {
   std::uint32_t maps = kNone;  // matrices and biases of q's map, then of k's
   std::uint32_t g_norm = kNone;
   std::uint32_t g_norm_bias = kNone;
-  // Of a removal.
+  // For a removal.
   std::uint32_t log_rate = kNone;
   std::uint32_t removal_key = kNone;
   std::uint32_t key_rate = kNone;
   std::uint32_t bonus = kNone;
-  // Of shifted ops; their products are apart, because their inputs are.
+  // For shifted ops; their products are apart, because their inputs are.
   std::uint32_t lerp = kNone;  // [inputs, D]
   std::uint32_t channel_lerp = kNone;
   std::uint32_t v_mix_bias = kNone;
   DeviceMatrix q, k, v;
-  std::array<DeviceMatrix, 4>
-      down;  // of f, r, the output gate and the mix of values; not all are there
+  // For f, r, the output gate and the mix of values; not all are there.
+  std::array<DeviceMatrix, 4> down;
   std::array<DeviceMatrix, 4> up;
   DeviceMatrix o_proj;
   DeviceNorm channel_norm;

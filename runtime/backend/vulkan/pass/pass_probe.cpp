@@ -17,7 +17,7 @@ struct VulkanPlan::ProbedRows {
   std::size_t stride = 0;   // floats of a row
   std::size_t column = 0;   // where the canonical ones begin
   std::size_t columns = 0;  // of a canonical row
-  /// Of slots token by token: [HQ, splits, 2 + V]; 0: values as they are.
+  /// For slots token by token: [HQ, splits, 2 + V]; 0: values as they are.
   std::size_t heads = 0, splits = 0;
 };
 

@@ -76,8 +76,8 @@ struct PlanBuffers {
   Range x;             // [T, D]              the residual stream
   Range inputs;        // [T, max(D, HQ*V)]   prepared inputs of products
   Range projected;     // [T, q | k | v | f]
-  Range
-      slots;  // [T, HQ, splits, 2 + V]; of a recurrence [T, HQ, columns]; rows as narrow as the layer's
+  // [T, HQ, splits, 2 + V]; of a recurrence [T, HQ, columns]; rows as narrow as the layer's
+  Range slots;
   Range features;  // [T, …] of a recurrence, see RecurrenceColumns
   Range hidden;    // [T, I]
   Range chunks;    // [chunks, H, M*(K+V)] memories, then [chunks, H, M] decays

@@ -40,7 +40,7 @@ Stage stage_of(const StepDevice& d, BlockType type, std::uint32_t columns, std::
   const std::uint32_t slice = 4 * vectors * lanes, slices = divide_up(columns, slice);
   if (columns % kEvenColumns != 0 || slices > warps) return {};
   const std::uint32_t across = slice / item_columns(type), team = std::min(lanes, across);
-  // Of several items or vectors of a row in a lane, all are there.
+  // If a lane has several items or vectors of a row, all are there.
   if (columns % slice != 0 && (across > team || (with_gates && vectors > 1))) return {};
   const std::uint32_t side = lanes / team, useful = first ? warps : divide_up(rows, side);
   const std::uint32_t ways = std::min(warps / slices, useful);
