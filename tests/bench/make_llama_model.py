@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""make_llama_model.py SHAPE TYPE OUT.gguf: a Llama, RWKV-7 or Mamba-2 model of random weights with the parameter count and block types of
-runnel_make_model's, for llama-bench. Needs numpy and the gguf package.
+"""make_llama_model.py SHAPE TYPE OUT.gguf: a Llama, RWKV-7 or Mamba-2 model of random weights with the parameter count
+and block types of runnel_make_model's, for llama-bench. Needs numpy and the gguf package.
 
-SHAPE: 135m (SmolLM2-135M's), 340m, 1.3b; rwkv7 (RWKV-7 World 1.5B's), mamba2 (Mamba-2 1.3B's), both with 32,000 tokens. TYPE: a block type in lower case, as q4_0 or q5_k, or for those two f16; table and head as in
-runnel_make_model."""
+SHAPE: 135m (SmolLM2-135M's), 340m, 1.3b; rwkv7 (RWKV-7 World 1.5B's), mamba2 (Mamba-2 1.3B's), both with 32,000 tokens.
+TYPE: a block type in lower case, as q4_0 or q5_k, or for those two f16; table and head as in runnel_make_model."""
 import sys
 
 import numpy as np

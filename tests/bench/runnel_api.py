@@ -53,7 +53,7 @@ class Library:
             raise SystemExit('%s: %s' % (name, error.message.decode()))
 
     def ids(self, name, *arguments):
-        """Of a function that fills an array of tokens."""
+        """The result of a function that fills an array of tokens."""
         room = 8192
         while True:
             array, count, error = (c_int32 * room)(), c_size_t(), Error()

@@ -47,7 +47,7 @@ chat = ChatOpenAI(model="default", base_url=base, api_key="none", temperature=0,
 message = chat.invoke("Name a colour.")
 scored = message.response_metadata["logprobs"]["content"]
 check(message.content and [t["token"] for t in scored] == [t.token for t in content], "langchain: logprobs")
-# Of a server that is not OpenAI's it must not cut texts into tokens by OpenAI's tables.
+# For a server that is not OpenAI's it must not cut texts into tokens by OpenAI's tables.
 embeddings = OpenAIEmbeddings(model="default", base_url=base, api_key="none", check_embedding_ctx_length=False)
 vectors = embeddings.embed_documents(["a cat", "a dog"])
 check(len(vectors) == 2 and abs(sum(v * v for v in vectors[0]) - 1) < 1e-4, "langchain: embeddings")

@@ -34,7 +34,7 @@ def told(what: str, value: float, unit: str, good: bool, bound: str) -> None:
 
 
 def import_seconds() -> float:
-    """Of a new process in which NumPy cannot be imported."""
+    """How long the import takes in a new process in which NumPy cannot be imported."""
     code = ("import sys, time; sys.modules['numpy'] = None; began = time.perf_counter(); import runnel; "
             "print(time.perf_counter() - began)")
     return statistics.median(

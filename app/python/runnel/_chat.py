@@ -39,7 +39,7 @@ class Remark(str):
 
 
 class Speed:
-    """Of the last message and the answer to it."""
+    """How fast the last message was read and its answer was made."""
 
     def __init__(self) -> None:
         self.read = self.said = 0  # tokens

@@ -151,7 +151,7 @@ class Conversation(Exclusive):
         return self.store.path(head) if head is not None else []
 
     def branches(self) -> list[Branch]:
-        """Of the whole tree, most recently changed first."""
+        """The branches of the whole tree, most recently changed first."""
         return self.store.branches(self.id)
 
     def send(self, text: str, *, on_text: OnText | None = None, on_thought: OnText | None = None,

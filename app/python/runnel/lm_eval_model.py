@@ -37,8 +37,8 @@ class RunnelLM(LM):  # type: ignore[misc, unused-ignore]
         return session
 
     def loglikelihood(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[tuple[float, bool]]:
-        """Of each (context, continuation): the sum of the logarithms of its tokens' probabilities, and whether each is the
-        likeliest."""
+        """For each (context, continuation): the sum of the logarithms of its tokens' probabilities, and whether each is
+        the likeliest."""
         pairs = [_joined(*request.args) for request in requests]
         results: list[tuple[float, bool]] = [(0.0, False)] * len(pairs)
         groups: dict[str, list[int]] = {}
@@ -54,7 +54,7 @@ class RunnelLM(LM):  # type: ignore[misc, unused-ignore]
         return results
 
     def loglikelihood_rolling(self, requests: Sequence[Any], disable_tqdm: bool = False) -> list[float]:
-        """Of whole texts, each behind the token that begins one."""
+        """The same of whole texts, each behind the token that begins one."""
         results = []
         for request in _shown(requests, "Texts", disable_tqdm):
             tokens = [self._first, *self.model.encode(request.args[0], parse_special=True)]

@@ -252,7 +252,7 @@ class Store(Handle):
         call("store_set_head", self._live(), _id("conversation", conversation), _id("message", message or 0))
 
     def set_budget(self, budget_bytes: int) -> None:
-        """Of all snapshots, as Store() takes it; what is beyond it goes now."""
+        """Sets the bytes of all snapshots, as Store() takes them; what is beyond goes now."""
         call("store_set_budget", self._live(), whole_number("budget_bytes", budget_bytes, ctypes.c_uint64))
 
     def vacuum(self) -> None:

@@ -267,7 +267,7 @@ def repetitive(answer):
 
 
 def fresh_share(answer, length):
-    """Of the runs of `length` words in the last 60 % of an answer without its fenced code, the share that did not stand
+    """The share of the runs of `length` words in the last 60 % of an answer without its fenced code that did not stand
     earlier in it; 1 below 60 words, and for tables of numbers. All numbers are one word."""
     words = re.findall(r"[^\W_]+", re.sub(r"\d+", "0", prose_of(answer)).lower())
     if len(words) < 60 or sum(word.isalpha() for word in words) < len(words) / 2:
