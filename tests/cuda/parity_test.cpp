@@ -77,7 +77,7 @@ INSTANTIATE_TEST_SUITE_P(Cuda, WeightTypes,
 
 /// A layer of the shape that has kernels of its own: inputs of 2,048 and 5,632 values, heads of
 /// 512. In the types that quantize stores, and in types mixed so that none of them fits.
-TEST(OneKernel, OfTheWideModelMatchesTheReference) {
+TEST(OneTokenKernel, OfTheWideModelMatchesTheReference) {
   REQUIRE_CUDA_PROGRAMS(backend);
   ModelConfig config = small_config();
   set_layers(config, 1);
@@ -101,7 +101,7 @@ TEST(OneKernel, OfTheWideModelMatchesTheReference) {
   }
 }
 
-TEST(OneKernel, OfBiasesAndManySlotsMatchesTheReference) {
+TEST(OneTokenKernel, OfBiasesAndManySlotsMatchesTheReference) {
   REQUIRE_CUDA_PROGRAMS(backend);
   const RandomModel model = make_random_model(biased_config(),
                                               {.linear = BlockType::q4_0,
