@@ -219,7 +219,7 @@ struct StepProgram {
   std::vector<Refused> refused;
 };
 
-/// "cluster, fixed 576; not even: …" for people.
+/// For people: "grid (64 blocks); not cluster: …"; "ops (two to five times slower than one kernel); not …".
 std::string to_string(const StepProgram& program);
 
 /// For backends whose ladder is the one row "ops". @return not_found for any other wanted name

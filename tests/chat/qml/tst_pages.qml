@@ -228,7 +228,7 @@ WindowCase {
     }
     function test_theStatusLineSaysWhatComputesOneToken_data() {
         return [{tag: "only", program: "ops", words: "50 tokens/s on cpu: ops (the only program there)"},
-                {tag: "reason", program: "ops; not grid: heads of 80, expected a power of two", words: "50 tokens/s on cpu: ops; not grid: heads of 80, expected a power of two"}];
+                {tag: "reason", program: "ops (two to five times slower than one kernel); not grid: heads of 80, expected a power of two", words: "50 tokens/s on cpu: ops (two to five times slower than one kernel); not grid: heads of 80, expected a power of two"}];
     }
     function test_theStatusLineSaysWhatComputesOneToken(data) {
         script.finishLoadWith("cpu", data.program);
