@@ -200,9 +200,21 @@ StreamBytes bytes_of_stream(BlockType type) {
       return {1, 4, 8};
     case BlockType::wide:
       return {2, 16, 0};
-    default:
-      return {1, 4, 0};  // q4_k
+    case BlockType::f32:
+    case BlockType::f16:
+    case BlockType::q4_1:
+    case BlockType::q5_1:
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::q4_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
+    case BlockType::bf16:
+      break;  // q4_k, and q4_1 as its stream
   }
+  return {1, 4, 0};
 }
 
 /// A row of a tensor, and what reads it.
