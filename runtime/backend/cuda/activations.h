@@ -3,7 +3,7 @@
 #pragma once
 
 #include "cuda/launch.h"
-#include "runtime/model/layer_spec.h"
+#include "runtime/backend/feature_map.h"
 
 namespace runnel::cuda {
 
@@ -19,23 +19,6 @@ inline Act act_of(Activation a) {
   return Act::identity;
 }
 
-/// For maps that are activations; identity for the others, which kernels of their own compute.
-inline Act act_of(FeatureMap f) {
-  switch (f) {
-    case FeatureMap::swish:
-      return Act::swish;
-    case FeatureMap::relu:
-      return Act::relu;
-    case FeatureMap::identity:
-    case FeatureMap::t2r:
-    case FeatureMap::elu:
-    case FeatureMap::product:
-    case FeatureMap::hedgehog:
-    case FeatureMap::dpfp:
-    case FeatureMap::exponential:
-      return Act::identity;
-  }
-  return Act::identity;
-}
+inline Act act_of(FeatureMap map) { return act_of(activation_of(map)); }
 
 }  // namespace runnel::cuda

@@ -4,38 +4,52 @@
 #include <cstring>
 
 #include "quant/block_codecs.h"
+#include "runtime/base/integers.h"
 
 namespace runnel::vulkan {
 namespace {
 
 using quant::BlockType;
 
-std::uint64_t words_per_unit(BlockType type) {
+/// Words of the planes that a type has.
+struct PlaneDensity {
+  std::uint32_t codes = 0;             // of a unit
+  std::uint32_t scales = 0, high = 0;  // of 32 units
+};
+
+PlaneDensity density_of(BlockType type) {
   switch (type) {
     case BlockType::f32:
-      return 8;
+      return {.codes = 8};
     case BlockType::f16:
     case BlockType::bf16:
-      return 4;
+      return {.codes = 4};
     case BlockType::q8_0:
+      return {.codes = 2, .scales = 4};
     case BlockType::wide:
-      return 2;
+      return {.codes = 2, .scales = 32};
     case BlockType::q4_0:
+      return {.codes = 1, .scales = 4};
     case BlockType::q4_1:
+      return {.codes = 1, .scales = 8};
     case BlockType::q5_0:
-    case BlockType::q5_1:
+      return {.codes = 1, .scales = 4, .high = 8};
+    case BlockType::q4_k:
+      return {.codes = 1, .scales = 5};
+    case BlockType::q5_k:
+      return {.codes = 1, .scales = 5, .high = 8};
+    case BlockType::q6_k:
+      return {.codes = 1, .scales = 5, .high = 16};
+    case BlockType::q5_1:  // repacked, all of them
     case BlockType::q2_k:
     case BlockType::q3_k:
-    case BlockType::q4_k:
-    case BlockType::q5_k:
-    case BlockType::q6_k:
     case BlockType::iq4_nl:
     case BlockType::iq4_xs:
     case BlockType::i8:
     case BlockType::i32:
       break;
   }
-  return 1;
+  return {.codes = 1};
 }
 
 /// Codes 0 … 15 of 8 columns as one word.
@@ -138,62 +152,6 @@ void pack_q6_k(const quant::BlockQ6_K& block, std::uint32_t* units, std::uint32_
   }
 }
 
-std::uint64_t scale_words(BlockType type, std::uint64_t units) {
-  switch (type) {
-    case BlockType::q8_0:
-    case BlockType::q4_0:
-    case BlockType::q5_0:
-      return (units / 4 + 1) / 2;
-    case BlockType::q4_1:
-      return units / 4;
-    case BlockType::q4_k:
-    case BlockType::q5_k:
-    case BlockType::q6_k:
-      return units / 32 * 5;
-    case BlockType::wide:
-      return units;
-    case BlockType::f32:
-    case BlockType::f16:
-    case BlockType::bf16:
-    case BlockType::q5_1:
-    case BlockType::q2_k:
-    case BlockType::q3_k:
-    case BlockType::iq4_nl:
-    case BlockType::iq4_xs:
-    case BlockType::i8:
-    case BlockType::i32:
-      break;
-  }
-  return 0;
-}
-
-std::uint64_t high_words(BlockType type, std::uint64_t units) {
-  switch (type) {
-    case BlockType::q5_0:
-    case BlockType::q5_k:
-      return units / 4;
-    case BlockType::q6_k:
-      return (units + 1) / 2;
-    case BlockType::f32:
-    case BlockType::f16:
-    case BlockType::bf16:
-    case BlockType::q8_0:
-    case BlockType::q4_0:
-    case BlockType::q4_1:
-    case BlockType::q5_1:
-    case BlockType::q2_k:
-    case BlockType::q3_k:
-    case BlockType::q4_k:
-    case BlockType::iq4_nl:
-    case BlockType::iq4_xs:
-    case BlockType::i8:
-    case BlockType::i32:
-    case BlockType::wide:
-      break;
-  }
-  return 0;
-}
-
 /// Blocks of 32 columns of one row.
 struct Blocks {
   std::span<const std::byte> stored;
@@ -209,22 +167,30 @@ struct Blocks {
 
 std::uint32_t units_of(std::int64_t cols) { return static_cast<std::uint32_t>((cols + 7) / 8); }
 
+PlaneWords plane_words(BlockType type, std::uint64_t units) {
+  const PlaneDensity density = density_of(type);
+  return {.codes = units * density.codes,
+          .scales = divide_up(units * density.scales, std::uint64_t{32}),
+          .high = divide_up(units * density.high, std::uint64_t{32})};
+}
+
 PartLayout part_layout(BlockType type, std::int64_t rows, std::int64_t cols) {
   const std::uint64_t n = static_cast<std::uint64_t>(rows);
   const std::uint64_t units = n * units_of(cols);
   const auto aligned = [](std::uint64_t words) { return (words + 3) / 4 * 4; };
   PartLayout layout;
-  layout.scales = aligned(units * words_per_unit(type));
+  const PlaneWords planes = plane_words(type, units);
+  layout.scales = aligned(planes.codes);
   layout.high = layout.scales;
-  layout.high += aligned(scale_words(type, units));
-  layout.words = layout.high + aligned(high_words(type, units));
+  layout.high += aligned(planes.scales);
+  layout.words = layout.high + aligned(planes.high);
   return layout;
 }
 
 void pack_row(BlockType type, std::span<const std::byte> stored, std::int64_t row,
               std::int64_t cols, const PartLayout& layout, std::span<std::uint32_t> part) {
   const std::uint64_t first_unit = static_cast<std::uint64_t>(row) * units_of(cols);
-  std::uint32_t* units = part.data() + first_unit * words_per_unit(type);
+  std::uint32_t* units = part.data() + plane_words(type, first_unit).codes;
   std::uint32_t* scales = part.data() + layout.scales;
   const std::uint64_t block = first_unit / 4;
   const std::uint64_t super_block = first_unit / 32;

@@ -35,6 +35,14 @@ struct PartLayout {
 /// Units of a row of `cols` columns.
 std::uint32_t units_of(std::int64_t cols);
 
+/// Words that `units` units, whole blocks of a type, take in each plane.
+struct PlaneWords {
+  std::uint64_t codes = 0;
+  std::uint64_t scales = 0;
+  std::uint64_t high = 0;
+};
+PlaneWords plane_words(quant::BlockType type, std::uint64_t units);
+
 PartLayout part_layout(quant::BlockType type, std::int64_t rows, std::int64_t cols);
 
 /// Puts one row, stored as quant::kept_as() of its tensor's type, at `row` of a part. `part` has part_layout().words words, zero at first.

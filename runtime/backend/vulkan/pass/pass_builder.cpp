@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/vulkan/pass/pass_builder.h"
 
+#include "runtime/backend/feature_map.h"
 #include "runtime/backend/vulkan/memory/packed_matrix.h"
 
 namespace runnel::vulkan {
@@ -17,23 +18,7 @@ std::uint32_t shader_constant(Activation a) {
   return kIdentity;
 }
 
-std::uint32_t shader_constant(FeatureMap m) {
-  switch (m) {
-    case FeatureMap::swish:
-      return kSwish;
-    case FeatureMap::relu:
-      return kRelu;
-    case FeatureMap::identity:
-    case FeatureMap::t2r:
-    case FeatureMap::elu:
-    case FeatureMap::product:
-    case FeatureMap::hedgehog:
-    case FeatureMap::dpfp:
-    case FeatureMap::exponential:
-      break;  // no map of a channel by itself, or gated_recurrence's own
-  }
-  return kIdentity;
-}
+std::uint32_t shader_constant(FeatureMap m) { return shader_constant(activation_of(m)); }
 
 Status PassBuilder::add(const RecordedOp& op) {
   using Kind = RecordedOp::Kind;

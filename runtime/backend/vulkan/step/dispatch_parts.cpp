@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/vulkan/step/dispatch_parts.h"
 
+#include "runtime/backend/vulkan/memory/packed_matrix.h"
+
 namespace runnel::vulkan {
 namespace {
 
@@ -20,42 +22,10 @@ MatrixPart part_of(const DeviceMatrix& m) {
 std::array<std::uint32_t, kStepMatrixWords> matrix_entry(const DeviceMatrix& m) {
   const DeviceMatrix::Part& part = m.parts.front();
   const std::uint64_t first = part.range.offset / 16, word = part.range.offset / 4;
-  std::uint64_t scales = word + part.rows.scales, high = word + part.rows.high;
-  switch (m.type) {
-    case BlockType::q8_0:
-      scales -= first / 4;
-      break;
-    case BlockType::q4_0:
-      scales -= first / 2;
-      break;
-    case BlockType::q4_1:
-      scales -= first;
-      break;
-    case BlockType::q5_0:
-      scales -= first / 2, high -= first;
-      break;
-    case BlockType::q4_k:
-      scales -= first / 8 * 5;
-      break;
-    case BlockType::q5_k:
-      scales -= first / 8 * 5, high -= first;
-      break;
-    case BlockType::q6_k:
-      scales -= first / 8 * 5, high -= 2 * first;
-      break;
-    case BlockType::f32:
-    case BlockType::f16:
-    case BlockType::bf16:
-    case BlockType::q5_1:
-    case BlockType::q2_k:
-    case BlockType::q3_k:
-    case BlockType::iq4_nl:
-    case BlockType::iq4_xs:
-    case BlockType::i8:
-    case BlockType::i32:
-    case BlockType::wide:
-      break;
-  }
+  // Shaders count loads from the beginning of all weights, so planes are given from where those of all before would begin.
+  const PlaneWords before = plane_words(m.type, word / plane_words(m.type, 1).codes);
+  const std::uint64_t scales = word + part.rows.scales - before.scales;
+  const std::uint64_t high = word + part.rows.high - before.high;
   const auto word_of = [](std::uint64_t n) { return static_cast<std::uint32_t>(n); };
   return {word_of(first), word_of(static_cast<std::uint64_t>(m.rows)), word_of(scales),
           word_of(high)};
