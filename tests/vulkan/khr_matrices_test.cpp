@@ -32,13 +32,13 @@ std::span<const std::uint32_t> shader(const std::string& name) {
   return {};
 }
 
-TEST(KhrMatrices, ModulesWithoutMatricesStayAsTheyAre) {
+TEST(VulkanKhrMatrices, ModulesWithoutMatricesStayAsTheyAre) {
   const auto words = shader("rows");
   const Words translated = vulkan::with_khr_matrices(words);
   EXPECT_TRUE(std::equal(words.begin(), words.end(), translated.begin(), translated.end()));
 }
 
-TEST(KhrMatrices, EveryShaderOfTilesHasACounterpart) {
+TEST(VulkanKhrMatrices, EveryShaderOfTilesHasACounterpart) {
   int found = 0;
   for (const auto& [name, words] : vulkan::embedded_shaders()) {
     if (all_of(words, 5358).empty()) continue;
@@ -63,7 +63,7 @@ TEST(KhrMatrices, EveryShaderOfTilesHasACounterpart) {
   EXPECT_GT(found, 0);
 }
 
-TEST(KhrMatrices, WhatIsNoModuleHasNone) {
+TEST(VulkanKhrMatrices, WhatIsNoModuleHasNone) {
   EXPECT_TRUE(vulkan::with_khr_matrices({}).empty());
   const Words cut = {0x07230203, 0x10500, 0, 10, 0, (6U << 16) | 5358};
   EXPECT_TRUE(vulkan::with_khr_matrices(cut).empty());

@@ -210,7 +210,7 @@ Shape without_biases(Shape m) {
   return m;
 }
 
-TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
+TEST(VulkanStepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
   const StepDevice d = data_centre_gpu();
   EXPECT_EQ(chosen(default_model(), d), "narrow");
   EXPECT_EQ(chosen(model_1380m(BlockType::q4_0), d),
@@ -225,7 +225,7 @@ TEST(StepPrograms, TheDataCentreGpuTakesTheBestThatFits) {
             "even; narrow: 128 memory slots, expected at most 64");
 }
 
-TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
+TEST(VulkanStepPrograms, WorkSplitsOfTheDataCentreGpu) {
   Shape narrow = default_model(), wide = model_1380m(BlockType::q4_0);
   const StepDevice d = data_centre_gpu();
   const NarrowShape shape = NarrowShape::of(narrow.recorded(), d);
@@ -239,7 +239,7 @@ TEST(StepPrograms, WorkSplitsOfTheDataCentreGpu) {
       << "lanes: 8, 16, 8, 32";
 }
 
-TEST(StepPrograms, SlicesOfColumnsMayLackSomeAtTheEnd) {
+TEST(VulkanStepPrograms, SlicesOfColumnsMayLackSomeAtTheEnd) {
   const StepDevice d = data_centre_gpu();
   Shape m = model_500m();
   const StepShape shape = StepShape::even(m.recorded(), d);
@@ -252,7 +252,7 @@ TEST(StepPrograms, SlicesOfColumnsMayLackSomeAtTheEnd) {
             "4864 columns, which 16 subgroups cannot share evenly");
 }
 
-TEST(StepPrograms, QueryHeadsHaveAsManyWorkgroupsAsThereAre) {
+TEST(VulkanStepPrograms, QueryHeadsHaveAsManyWorkgroupsAsThereAre) {
   Shape grouped = model_500m(), alone = model_1380m(BlockType::q4_0);
   const auto expect = [](const StepShape& s, std::uint32_t parts, std::uint32_t queries,
                          std::uint32_t columns) {
@@ -277,7 +277,7 @@ TEST(StepPrograms, QueryHeadsHaveAsManyWorkgroupsAsThereAre) {
   expect(StepShape::even(m, d), 4, 7, 16);
 }
 
-TEST(StepPrograms, ShiftedProjectionsTakeTheirOwn) {
+TEST(VulkanStepPrograms, ShiftedProjectionsTakeTheirOwn) {
   const StepDevice d = data_centre_gpu();
   const std::string other = "a norm behind the embedding";
   EXPECT_EQ(chosen(model_rwkv7(), d),
@@ -294,7 +294,7 @@ TEST(StepPrograms, ShiftedProjectionsTakeTheirOwn) {
   }
 }
 
-TEST(StepPrograms, WorkgroupsOfShiftedProjectionsHaveOneMatrixEach) {
+TEST(VulkanStepPrograms, WorkgroupsOfShiftedProjectionsHaveOneMatrixEach) {
   ShiftedShape m = model_rwkv7();
   const ShiftShape shape = ShiftShape::of(m.recorded(), data_centre_gpu());
   EXPECT_EQ(shape.groups, 132U);
@@ -322,7 +322,7 @@ TEST(StepPrograms, WorkgroupsOfShiftedProjectionsHaveOneMatrixEach) {
   EXPECT_EQ(shared.ahead, 0U) << "all have a head";
 }
 
-TEST(StepPrograms, ShiftedProjectionsOfOtherFormsTakeOps) {
+TEST(VulkanStepPrograms, ShiftedProjectionsOfOtherFormsTakeOps) {
   StepDevice d = data_centre_gpu();
   ShiftedShape m = model_rwkv7();
   m.low = BlockType::q8_0;
@@ -349,7 +349,7 @@ TEST(StepPrograms, ShiftedProjectionsOfOtherFormsTakeOps) {
             shift_refuses("64 heads of 32 and 32, expected heads of 64 that make up the channels"));
 }
 
-TEST(StepPrograms, ShiftedProjectionsOnOtherDevicesTakeOps) {
+TEST(VulkanStepPrograms, ShiftedProjectionsOnOtherDevicesTakeOps) {
   const ShiftedShape m = model_rwkv7();
   StepDevice d = integrated_gpu(32, 0);
   EXPECT_EQ(chosen(m, d), shift_refuses("a device that promises no workgroups at the same time"));
@@ -370,7 +370,7 @@ TEST(StepPrograms, ShiftedProjectionsOnOtherDevicesTakeOps) {
   EXPECT_NE(chosen(m, d).find("expected one binding of at most 536870912"), std::string::npos);
 }
 
-TEST(StepPrograms, AnIntegratedGpuPromisesNothing) {
+TEST(VulkanStepPrograms, AnIntegratedGpuPromisesNothing) {
   const std::string why = "a device that promises no workgroups at the same time";
   for (const std::uint32_t subgroup : {16U, 32U}) {
     const StepDevice d = integrated_gpu(subgroup, 0);
@@ -380,7 +380,7 @@ TEST(StepPrograms, AnIntegratedGpuPromisesNothing) {
   }
 }
 
-TEST(StepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
+TEST(VulkanStepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
   EXPECT_EQ(chosen(default_model(), integrated_gpu(16, 16)),
             "even; narrow: 16 workgroups, expected at least 18");
   EXPECT_EQ(chosen(default_model(), integrated_gpu(32, 16)),
@@ -389,13 +389,13 @@ TEST(StepPrograms, AnIntegratedGpuThatPromisedWorkgroups) {
             ops_because("weights of 737624320 bytes, expected one binding of at most 134217728"));
 }
 
-TEST(StepPrograms, TheSoftwareDriverHasSmallWorkgroups) {
+TEST(VulkanStepPrograms, TheSoftwareDriverHasSmallWorkgroups) {
   EXPECT_EQ(chosen(default_model(), software_driver()),
             "step; narrow: a width of 576 on workgroups of 256; even: a width of 576, expected at "
             "most 256");
 }
 
-TEST(StepPrograms, HeadsAreOfAPowerOfTwo) {
+TEST(VulkanStepPrograms, HeadsAreOfAPowerOfTwo) {
   Shape m = default_model();
   for (LayerSpec& l : m.config.layers) {
     l.num_heads = 8;
@@ -405,7 +405,7 @@ TEST(StepPrograms, HeadsAreOfAPowerOfTwo) {
   EXPECT_EQ(chosen(m, data_centre_gpu()), ops_because("heads of 80, expected a power of two"));
 }
 
-TEST(StepPrograms, SharedMemoryBoundsTheWidths) {
+TEST(VulkanStepPrograms, SharedMemoryBoundsTheWidths) {
   StepDevice d = data_centre_gpu();
   d.shared_bytes = 8 << 10;
   Shape m = default_model();
@@ -414,7 +414,7 @@ TEST(StepPrograms, SharedMemoryBoundsTheWidths) {
       << shape.why_not;
 }
 
-TEST(StepPrograms, OtherFormsSayWhatTheyAre) {
+TEST(VulkanStepPrograms, OtherFormsSayWhatTheyAre) {
   const StepDevice d = data_centre_gpu();
   Shape m = default_model();
   m.config.layers[3].intermediate_size = 1024;
@@ -425,7 +425,7 @@ TEST(StepPrograms, OtherFormsSayWhatTheyAre) {
   EXPECT_EQ(choose_step(record_step_model({}), d, "test")->row->name, std::string("ops"));
 }
 
-TEST(StepPrograms, RowsCanBeAskedForByName) {
+TEST(VulkanStepPrograms, RowsCanBeAskedForByName) {
   const StepDevice d = data_centre_gpu();
   Shape m = default_model(), other = model_500m();
   for (LayerSpec& l : other.config.layers) l.intermediate_size = 8960;

@@ -52,13 +52,6 @@ std::span<const std::byte> usable_data(const DeviceFacts& c, std::span<const std
   return data;
 }
 
-std::span<const std::uint32_t> find_shader(const std::string& name) {
-  for (const EmbeddedShader& s : embedded_shaders()) {
-    if (s.name == name) return s.words;
-  }
-  return {};
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Pipelines>> Pipelines::create(std::shared_ptr<Device> device,
@@ -129,13 +122,7 @@ Result<VkPipeline> Pipelines::get(const std::string& shader,
   if (const auto found = built_.find(key); found != built_.end()) return found->second.get();
 
   const std::uint32_t subgroup = device_->facts().subgroup;
-  std::span<const std::uint32_t> words;
-  bool sized = subgroup > 1;
-  if (sized) words = find_shader(shader + ".subgroups");
-  if (words.empty()) {
-    sized = false;
-    words = find_shader(shader);
-  }
+  auto [words, sized] = find_shader(shader, subgroup);
   if (words.empty())
     return fail(ErrorCode::internal, device_->id(), ": no shader \"", shader, "\" in this build");
 

@@ -16,4 +16,13 @@ struct EmbeddedShader {
 /// All shaders of this build. The definition is generated.
 std::span<const EmbeddedShader> embedded_shaders();
 
+struct FoundShader {
+  std::span<const std::uint32_t> words;  // none: not in this build
+  bool sized = false;                    // for subgroups of a demanded size
+};
+
+/// @param name      without the suffix of shaders with subgroups ("matvec.q4_0")
+/// @param subgroup  lanes of the device's subgroups; 1: none, which only shaders without subgroups take
+FoundShader find_shader(std::string_view name, std::uint32_t subgroup);
+
 }  // namespace runnel::vulkan

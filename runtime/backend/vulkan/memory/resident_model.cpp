@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/backend/vulkan/driver/shared_memory.h"
+#include "runtime/backend/vulkan/shader_constants.h"
 #include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
@@ -17,18 +19,24 @@ constexpr std::uint32_t kMostSplits = 16;
 /// More leave no room for the rest.
 constexpr std::uint32_t kMostRegisterValues = 16;
 
-/// Shared memory of slot_attention.comp.
-std::uint64_t shared_bytes(const LayerSpec& l, const SlotSplit& s) {
-  const auto k = static_cast<std::uint64_t>(l.head_k_dim);
-  const auto v = static_cast<std::uint64_t>(l.head_v_dim);
-  const auto g = static_cast<std::uint64_t>(l.queries_per_kv_head());
-  const bool rotary = l.rotates();
-  const std::uint64_t groups = std::max<std::uint64_t>(1, kThreads / v);
-  return 4 * ((rotary ? 3 : 1) * g * k + (rotary ? 2 : 1) * k + v + (2 + g) * s.share +
-              groups * g * v + kThreads);
-}
-
 }  // namespace
+
+std::vector<std::uint32_t> slot_constants(const LayerSpec& l, const SlotSplit& split) {
+  const auto u = [](std::int32_t n) { return static_cast<std::uint32_t>(n); };
+  const SlotSpec& slots = l.slots();
+  return {u(l.head_k_dim),
+          u(l.head_v_dim),
+          u(slots.num_memory_slots),
+          u(slots.num_sink_slots),
+          u(slots.num_window_slots),
+          u(l.queries_per_kv_head()),
+          u(l.num_kv_heads),
+          split.splits,
+          split.share,
+          split.team,
+          shader_constant(slots.feature_map),
+          shader_constant(slots.value_activation)};
+}
 
 Result<SlotSplit> choose_slot_split(const Device& device, const LayerSpec& l) {
   const auto slots = static_cast<std::uint32_t>(l.slots().num_slots());
@@ -43,7 +51,8 @@ Result<SlotSplit> choose_slot_split(const Device& device, const LayerSpec& l) {
   s.share = divide_up(slots, s.splits);
   // A team per slot where there are lanes for it, but at least 8 lanes: 32 bytes of a key at a time.
   s.team = std::clamp(kThreads / std::bit_ceil(s.share), 8U, 32U);
-  const std::uint64_t bytes = shared_bytes(l, s);
+  const std::uint64_t bytes =
+      declared_shared_bytes("slot_attention", device.facts().subgroup, slot_constants(l, s));
   if (bytes > device.facts().shared_bytes) {
     return fail(ErrorCode::unsupported, device.id(), ": ", l.queries_per_kv_head(),
                 " query heads of ", l.head_k_dim, " and ", l.head_v_dim, " values need ", bytes,
@@ -111,8 +120,12 @@ std::uint32_t projection_columns(const LayerSpec& l) {
 Status check_recurrence(const Device& device, const LayerSpec& l) {
   constexpr std::int32_t kMostRows = 1024;  // 128 registers per thread
   const std::int32_t rows = std::max(l.feature_dim(), l.recurrence().num_memory_slots);
-  const auto bytes =
-      (static_cast<std::uint64_t>(l.head_k_dim + l.feature_dim()) + 2 * kThreads) * sizeof(float);
+  // The stages that have a head's keys in shared memory.
+  const std::uint32_t keys[] = {static_cast<std::uint32_t>(l.head_k_dim),
+                                static_cast<std::uint32_t>(l.feature_dim())};
+  const bool removes = l.recurrence().removal != Removal::none;
+  const std::uint64_t bytes = declared_shared_bytes(
+      removes ? "removal.one" : "gated_recurrence.inputs", device.facts().subgroup, keys);
   if (rows <= kMostRows && bytes <= device.facts().shared_bytes) return {};
   return fail(ErrorCode::unsupported, device.id(), ": a head of ", rows, " features takes ", bytes,
               " bytes of shared memory, expected at most ", kMostRows, " features and ",

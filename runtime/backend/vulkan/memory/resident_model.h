@@ -22,6 +22,9 @@ struct SlotSplit {
   std::uint32_t team = 8;   // lanes that share a slot's key
 };
 
+/// Constants 1, 2, … of slot_attention.comp.
+std::vector<std::uint32_t> slot_constants(const LayerSpec& l, const SlotSplit& split);
+
 /// Floats of a token's splits [HQ, splits, 2 + V], or of its outputs where slots go chunk by chunk.
 std::uint32_t slots_stride(const LayerSpec& l, const SlotSplit& split);
 

@@ -1,24 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/backend/vulkan/pass/pass_builder.h"
 
-#include "runtime/backend/feature_map.h"
 #include "runtime/backend/vulkan/memory/packed_matrix.h"
 
 namespace runnel::vulkan {
-
-std::uint32_t shader_constant(Activation a) {
-  switch (a) {
-    case Activation::identity:
-      return kIdentity;
-    case Activation::swish:
-      return kSwish;
-    case Activation::relu:
-      return kRelu;
-  }
-  return kIdentity;
-}
-
-std::uint32_t shader_constant(FeatureMap m) { return shader_constant(activation_of(m)); }
 
 Status PassBuilder::add(const RecordedOp& op) {
   using Kind = RecordedOp::Kind;

@@ -10,10 +10,14 @@
 #include <vector>
 
 #include "runtime/backend/vulkan/pass/program.h"
+#include "runtime/backend/vulkan/shader_constants.h"
 #include "runtime/base/integers.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
+
+/// Shared memory that slot_read and slot_read_broad stay within.
+inline constexpr std::uint32_t kChunkSharedBytes = 31U << 10;
 
 /// Whether slots of this model can go chunk by chunk on this device.
 bool chunks_take(const Device& device, const ModelConfig& config);
@@ -52,14 +56,6 @@ struct ProductOutput {
 inline std::uint32_t ceil_div(std::uint64_t a, std::uint64_t b) {
   return static_cast<std::uint32_t>(divide_up(a, b));
 }
-
-std::uint32_t shader_constant(Activation a);
-/// The elementwise part of a feature map of slots; t2r is a product of its own, done before.
-std::uint32_t shader_constant(FeatureMap m);
-
-/// Maps and decays of recurrences.
-std::uint32_t map_constant(FeatureMap map);
-std::uint32_t decay_constant(Decay decay);
 
 /// The layer of an op: what was recorded, and what this device has of it.
 struct PassLayer {

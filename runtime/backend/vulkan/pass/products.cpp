@@ -4,6 +4,7 @@
 #include <bit>
 #include <iterator>
 
+#include "runtime/backend/vulkan/driver/shared_memory.h"
 #include "runtime/backend/vulkan/memory/packed_matrix.h"
 #include "runtime/backend/vulkan/pass/pass_builder.h"
 
@@ -84,12 +85,14 @@ ProductInput PassBuilder::plain(const Range& rows, std::uint32_t stride,
 
 /// Whether a product of one token prepares its input itself.
 bool PassBuilder::fuses(const ProductInput& in) const {
-  const std::uint64_t shares =
-      in.kind == kInputSlots ? std::uint64_t{in.splits} * in.columns / in.value_dim : 1;
-  const std::uint64_t needed =
-      std::uint64_t{units_of(in.columns)} * kUnit * 9 / 2 + 16 + 4 * kThreads + 4 * shares;
-  return (few_tokens_ || shape_.logit_rows > 0) && rows() == 1 && in.kind != kInputPlain &&
-         needed <= m_.device->facts().shared_bytes;
+  if (in.kind == kInputPlain || rows() != 1 || (!few_tokens_ && shape_.logit_rows == 0))
+    return false;
+  // Of every type: the input is prepared alike.
+  std::vector<std::uint32_t> constants{units_of(in.columns)};
+  const std::vector<std::uint32_t> input = input_constants(in);
+  constants.insert(constants.end(), input.begin(), input.end());
+  const DeviceFacts& facts = m_.device->facts();
+  return declared_shared_bytes("matvec.f16", facts.subgroup, constants) <= facts.shared_bytes;
 }
 
 std::vector<std::uint32_t> PassBuilder::input_constants(const ProductInput& in) const {

@@ -77,50 +77,6 @@ Status PassBuilder::gated_recurrence(const PassLayer& l) {
                {ceil_div(columns, kColumns), kv_heads, shape_.all_items});
 }
 
-std::uint32_t map_constant(FeatureMap map) {
-  switch (map) {
-    case FeatureMap::identity:
-      return kMapIdentity;
-    case FeatureMap::swish:
-      return kMapSwish;
-    case FeatureMap::relu:
-      return kMapRelu;
-    case FeatureMap::t2r:
-      return kMapT2r;
-    case FeatureMap::elu:
-      return kMapElu;
-    case FeatureMap::product:
-      return kMapProduct;
-    case FeatureMap::hedgehog:
-      return kMapHedgehog;
-    case FeatureMap::dpfp:
-      return kMapDpfp;
-    case FeatureMap::exponential:
-      return kMapExponential;
-  }
-  return kMapIdentity;
-}
-
-std::uint32_t decay_constant(Decay decay) {
-  switch (decay) {
-    case Decay::none:
-      return kDecayNone;
-    case Decay::fixed:
-      return kDecayFixed;
-    case Decay::log_sigmoid:
-      return kDecayLogSigmoid;
-    case Decay::refined:
-      return kDecayRefined;
-    case Decay::running_sum:
-      return kDecayRunningSum;
-    case Decay::softplus:
-      return kDecaySoftplus;
-    case Decay::bounded:
-      return kDecayBounded;
-  }
-  return kDecayNone;
-}
-
 namespace {
 
 std::uint32_t norm_flags(OutputNorm norm) {

@@ -44,8 +44,7 @@ bool has_slots(const LayerSpec& l) { return l.kind() == Mixer::slots; }
 }  // namespace
 
 bool chunks_take(const Device& device, const ModelConfig& config) {
-  constexpr std::uint32_t kSharedBytes = 31U << 10;  // of slot_read and slot_read_broad
-  return device.facts().chunks && device.facts().shared_bytes >= kSharedBytes &&
+  return device.facts().chunks && device.facts().shared_bytes >= kChunkSharedBytes &&
          std::ranges::any_of(config.layers, has_slots) &&
          std::ranges::all_of(config.layers, [](const LayerSpec& l) { return chunks_take(l); });
 }
@@ -172,18 +171,7 @@ Status PassBuilder::slots_token_by_token(const PassLayer& l, bool after_all) {
   const SlotSpec& slots = c.slots();
   const DeviceLayer& w = l.weights;
   const auto layer_floats = static_cast<std::uint32_t>(l.state.floats());
-  const std::vector<std::uint32_t> constants{static_cast<std::uint32_t>(c.head_k_dim),
-                                             static_cast<std::uint32_t>(c.head_v_dim),
-                                             static_cast<std::uint32_t>(slots.num_memory_slots),
-                                             static_cast<std::uint32_t>(slots.num_sink_slots),
-                                             static_cast<std::uint32_t>(slots.num_window_slots),
-                                             static_cast<std::uint32_t>(c.queries_per_kv_head()),
-                                             static_cast<std::uint32_t>(c.num_kv_heads),
-                                             l.split.splits,
-                                             l.split.share,
-                                             l.split.team,
-                                             shader_constant(slots.feature_map),
-                                             shader_constant(slots.value_activation)};
+  const std::vector<std::uint32_t> constants = slot_constants(c, l.split);
   SlotArgs args{.pass = b_.layout,
                 .stride = b_.projected_stride,
                 .layer_floats = layer_floats,

@@ -31,10 +31,6 @@ std::array<std::uint32_t, kStepMatrixWords> matrix_entry(const DeviceMatrix& m) 
           word_of(high)};
 }
 
-std::string step_shader(const char* stem, BlockType type, bool dot) {
-  return stem + std::string(quant::format_of(type).name) + (dot ? ".dot" : "");
-}
-
 std::int32_t poll_limit_of(const StepDevice& d) {
   if (d.tuned_poll_limit > 0) return d.tuned_poll_limit;
   return d.software ? kSoftwarePollLimit : kPollLimit;
@@ -44,11 +40,10 @@ std::optional<StepHead> step_head(const StepModel& m, const StepDevice& d, const
   const HeadShape shape = HeadShape::of(m, d);
   if (!shape.fits) return std::nullopt;
   const BlockType type = w.head.type;
-  StepHead head{
-      .shader = step_shader("head.", type, shape.dot),
-      .constants = {1, shape.threads, u(m.hidden_size), shape.team, shape.centred ? 1U : 0U},
-      .groups = shape.groups,
-      .draws = shape.draws};
+  StepHead head{.shader = shape.shader,
+                .constants = shape.constants,
+                .groups = shape.groups,
+                .draws = shape.draws};
   if (!head.draws) return head;
   head.weights = w.block_of(w.head);
   head.draw_args = {.w = part_of(w.head),

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <cstring>
 #include <optional>
 #include <string>
 #include <vector>
@@ -17,21 +16,11 @@ namespace runnel::vulkan {
 /// that they are indexed by the same number.
 std::array<std::uint32_t, kStepMatrixWords> matrix_entry(const DeviceMatrix& m);
 
-std::string step_shader(const char* stem, quant::BlockType type, bool dot);
-
 /// Polls of a value that is not there before a workgroup times out.
 std::int32_t poll_limit_of(const StepDevice& device);
 
 /// The dispatch of the head; nothing where head.comp does not take it and logits are products like any other.
 std::optional<StepHead> step_head(const StepModel& model, const StepDevice& device,
                                   const DeviceWeights& weights);
-
-/// Members that are all specialisation constants 1, 2, …
-template <class Constants>
-std::vector<std::uint32_t> list_of(const Constants& constants) {
-  std::vector<std::uint32_t> list(sizeof(Constants) / sizeof(std::uint32_t));
-  std::memcpy(list.data(), &constants, sizeof(Constants));
-  return list;
-}
 
 }  // namespace runnel::vulkan

@@ -2,7 +2,6 @@
 // decode_even.comp: a subgroup has some columns of all rows of its workgroup.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <numeric>
 
 #include "runtime/backend/vulkan/step/step_shape.h"
@@ -27,8 +26,6 @@ struct Stage {
   std::uint32_t slices = 0;   // 0: not at all; the last may lack columns
   std::uint32_t ways = 0;     // subgroups with the same slice
   std::uint32_t vectors = 0;  // of 4 columns in a lane
-  std::uint32_t sums = 0;     // of rows, by slices
-  std::uint32_t rounded = 0;  // columns that pass through shared memory
 };
 
 /// @param first       of the layer's stages: all subgroups with columns are of use
@@ -44,10 +41,8 @@ Stage stage_of(const StepDevice& d, BlockType type, std::uint32_t columns, std::
   if (columns % slice != 0 && (across > team || (with_gates && vectors > 1))) return {};
   const std::uint32_t side = lanes / team, useful = first ? warps : divide_up(rows, side);
   const std::uint32_t ways = std::min(warps / slices, useful);
-  const std::uint32_t turns = divide_up(rows, side * ways), rest = turns % 8;
-  if (turns * (across / team) > kMostEvenItems) return {};
-  const std::uint32_t room = turns - rest + (rest < 3 ? rest : rest < 5 ? 4 : 8);
-  return {slices, ways, vectors, slices * room * side * ways, vectors > 1 ? slices * slice : 0};
+  if (divide_up(rows, side * ways) * (across / team) > kMostEvenItems) return {};
+  return {slices, ways, vectors};
 }
 
 std::array<Stage, 4> stages_of(const StepModel& m, const StepDevice& d, BlockType type,
@@ -58,23 +53,10 @@ std::array<Stage, 4> stages_of(const StepModel& m, const StepDevice& d, BlockTyp
   Stage projected = stage_of(d, type, width, u(projected_rows(m)) / groups, true, apart);
   if (apart && projected.slices > 0) {
     const std::uint32_t turns = divide_up(u(l.gate_channels()) / groups, projected.ways);
-    projected.sums += projected.slices * projected.ways * std::bit_ceil(turns);
     if (turns * projected.vectors > kMostGateVectors) projected.slices = 0;
   }
   return {projected, stage_of(d, type, u(l.o_channels()), width / groups),
           stage_of(d, type, width, 2 * inner / groups), stage_of(d, type, inner, width / groups)};
-}
-
-/// Shared memory that decode_even declares.
-std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const StepShape& s) {
-  const auto stages = stages_of(m, d, s.type, s.groups);
-  std::uint64_t rounded = 0;
-  for (const Stage& stage : stages) rounded = std::max<std::uint64_t>(rounded, stage.rounded);
-  const std::uint64_t sums =
-      std::max(stages[0].sums, stages[2].sums) + std::max(stages[1].sums, stages[3].sums);
-  // of each subgroup: squares of two stages; a peak and a sum, where it has slots of its own
-  return 4 * (sums + 4 * (s.threads / d.subgroup)) + rounded + rounded / 8 + 20 +
-         slot_bytes(m, d, s.columns, s.queries);
 }
 
 /// Workgroups over which all rows divide evenly, of `groups` at most.
@@ -143,10 +125,11 @@ StepShape StepShape::even(const StepModel& m, const StepDevice& d) {
   if (s.why_not = refuse(m, d, s, resident); !s.why_not.empty()) return s;
   // Items of a lane of a stage under way, with two stages' in its registers.
   s.held = s.type == BlockType::q8_0 || s.type == BlockType::q5_k ? 12 : 16;
-  const std::uint64_t bytes = shared_bytes(m, d, s);
-  if (bytes > d.shared_bytes)
-    s.why_not = std::to_string(bytes) + " bytes of shared memory, expected at most " +
-                std::to_string(d.shared_bytes);
+  s.shader = step_shader("decode_even.", s.type, s.dot);
+  s.constants = step_constants(m, d, s);
+  s.constants.push_back(gate_type_constant(m));
+  s.constants.push_back(s.biases ? 1U : 0U);
+  s.why_not = refuse_shared_memory(d, s.shader, s.constants);
   return s;
 }
 

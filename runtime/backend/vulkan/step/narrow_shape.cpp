@@ -70,14 +70,34 @@ std::string refuse_widths(const StepModel& m, const StepDevice& d, const StepSha
   return "";
 }
 
-std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const NarrowShape& s) {
-  const std::uint32_t width = u(m.hidden_size), warps = s.threads / d.subgroup;
-  const std::uint32_t others = s.groups == 1 ? 1 : s.groups - u(m.layer.num_heads) * s.mixers;
-  return (width + s.other) + (width + s.other) / 32 * 8 + 4 * kStepLayerWords * m.layers.size() +
-         4 * (4 * warps + kDim * (2 + 3 + 2 + 1 + 4) + width + s.threads / 2 + 3 * warps +
-              2 * warps * kDim + divide_up(width, others)) +
-         4 * (kStepLayerWords + 3 * warps + 3) +  // of the head
-         128;                                     // alignment
+/// Constants 1, 2, … of narrow_step.comp, in this order.
+struct NarrowConstants {
+  std::uint32_t units = 1;
+  std::uint32_t threads, width, inner, memory, sinks, window, queries, kv_heads, other, software,
+      layers, groups, gate_team, down_team, gate_type, copies, head_team, mixers;
+};
+
+std::vector<std::uint32_t> constants_of(const StepModel& m, const StepDevice& d,
+                                        const NarrowShape& s) {
+  const SlotSpec& slots = m.layer.slots();
+  return list_of(NarrowConstants{.threads = s.threads,
+                                 .width = u(m.hidden_size),
+                                 .inner = u(m.layer.intermediate_size),
+                                 .memory = u(slots.num_memory_slots),
+                                 .sinks = u(slots.num_sink_slots),
+                                 .window = u(slots.num_window_slots),
+                                 .queries = u(m.layer.queries_per_kv_head()),
+                                 .kv_heads = u(m.layer.num_kv_heads),
+                                 .other = s.other,
+                                 .software = d.software ? 1U : 0U,
+                                 .layers = static_cast<std::uint32_t>(m.layers.size()),
+                                 .groups = s.groups,
+                                 .gate_team = s.gate_team,
+                                 .down_team = s.down_team,
+                                 .gate_type = gate_type_constant(m),
+                                 .copies = s.copies,
+                                 .head_team = s.head_team,
+                                 .mixers = s.mixers});
 }
 
 }  // namespace
@@ -110,10 +130,6 @@ NarrowShape NarrowShape::of(const StepModel& m, const StepDevice& d) {
     return s;
   }
   s.other = std::max({inner, width, kDim});  // v is made of x there
-  if (const std::uint64_t bytes = shared_bytes(m, d, s); bytes > d.shared_bytes) {
-    s.why_not = too_many(" bytes of shared memory", bytes, d.shared_bytes);
-    return s;
-  }
   s.copies = s.groups == 1 ? 1 : std::min({kMostCopies, s.gate_team, s.down_team});
   const std::uint64_t gates = 2 * u(l.gate_channels());
   s.exchanged_words =
@@ -127,6 +143,9 @@ NarrowShape NarrowShape::of(const StepModel& m, const StepDevice& d) {
   if (head.draws && head.dot && kept(*m.head) == BlockType::q8_0 && s.groups <= s.threads &&
       divide_up(width / 16, head.team) <= kMostHeadItems)
     s.head_team = head.team;
+  s.shader = step_shader("narrow_step.", BlockType::q4_0, true);
+  s.constants = constants_of(m, d, s);
+  s.why_not = refuse_shared_memory(d, s.shader, s.constants);
   return s;
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// shift_step.comp: its table and constants.
+// shift_step.comp: its table and what it is given.
 #include <algorithm>
 
 #include "runtime/backend/vulkan/step/dispatch_parts.h"
@@ -76,39 +76,6 @@ bool as_expected(const StepModel& m, const DeviceWeights& w, const Range& block)
          });
 }
 
-/// Constants 1, 2, … of shift_step.comp, in this order.
-struct ShiftConstants {
-  std::uint32_t units = 1;
-  std::uint32_t threads, width, inner, heads, other, rank_f, rank_r, rank_gate, rank_mix, low_type,
-      centred, embedding_norm, group_norm, bonus, held, teams, own_rows, software, layers, groups,
-      ahead;
-};
-
-ShiftConstants constants_of(const StepModel& m, const StepDevice& d, const ShiftShape& s) {
-  const LayerSpec& l = m.shifted.layers.front().spec;
-  return {.threads = s.threads,
-          .width = u(m.hidden_size),
-          .inner = u(l.intermediate_size),
-          .heads = u(l.num_heads),
-          .other = s.other,
-          .rank_f = s.ranks[0],
-          .rank_r = s.ranks[1],
-          .rank_gate = s.ranks[2],
-          .rank_mix = s.ranks[3],
-          .low_type = plain_type_constant(s.low_type),
-          .centred = l.norm.kind == Norm::layer ? 1U : 0U,
-          .embedding_norm = m.shifted.embedding_norm_weights != nullptr ? 1U : 0U,
-          .group_norm = l.output_norm == OutputNorm::groups ? 1U : 0U,
-          .bonus = l.recurrence().bonus ? 1U : 0U,
-          .held = s.held,
-          .teams = s.teams,
-          .own_rows = s.own_rows,
-          .software = d.software ? 1U : 0U,
-          .layers = static_cast<std::uint32_t>(m.shifted.layers.size()),
-          .groups = s.groups,
-          .ahead = s.ahead};
-}
-
 }  // namespace
 
 Result<StepDispatch> build_shift(Device& device, const StepModel& m, const DeviceWeights& w) {
@@ -122,8 +89,8 @@ Result<StepDispatch> build_shift(Device& device, const StepModel& m, const Devic
                 ": weights or state of a step program lie in another way than expected");
   }
   const auto [low, high] = device.address_of(step.weights);
-  step.shader = step_shader("shift_step.", s.type, s.dot);
-  step.constants = list_of(constants_of(m, d, s));
+  step.shader = s.shader;
+  step.constants = s.constants;
   step.groups = s.groups;
   step.threads = s.threads;
   step.act_words = s.exchanged_words + 4;

@@ -120,19 +120,39 @@ void share_rows(const StepModel& m, const StepDevice& d, ShiftShape& s) {
   s.teams = chosen.teams, s.held = chosen.held;
 }
 
-/// What shift_step.comp declares.
-std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const ShiftShape& s) {
-  const std::uint64_t width = u(m.hidden_size), columns = width + s.other,
-                      heads = u(m.shifted.layers.front().spec.num_heads),
-                      warps = s.threads / d.subgroup;
-  const std::uint64_t inputs = s.dot ? columns + columns / 32 * 8 + 4 * width : 4 * columns;
-  std::uint64_t ranks = 0;
-  for (const std::uint32_t rank : s.ranks) ranks += rank;
-  return inputs +
-         4 * (2 * kShiftLayerWords + 2 * kShiftMatrixCount + 4 * s.own_rows + 4 * warps +
-              (ranks + 3 * kShiftHead) + 5 * kShiftHead + 4 * kShiftHead + warps +
-              divide_up(heads, std::uint64_t{s.groups}) * kShiftHead + kShiftOutput + 1) +
-         256;  // alignment
+/// Constants 1, 2, … of shift_step.comp, in this order.
+struct ShiftConstants {
+  std::uint32_t units = 1;
+  std::uint32_t threads, width, inner, heads, other, rank_f, rank_r, rank_gate, rank_mix, low_type,
+      centred, embedding_norm, group_norm, bonus, held, teams, own_rows, software, layers, groups,
+      ahead;
+};
+
+std::vector<std::uint32_t> constants_of(const StepModel& m, const StepDevice& d,
+                                        const ShiftShape& s) {
+  const LayerSpec& l = m.shifted.layers.front().spec;
+  return list_of(
+      ShiftConstants{.threads = s.threads,
+                     .width = u(m.hidden_size),
+                     .inner = u(l.intermediate_size),
+                     .heads = u(l.num_heads),
+                     .other = s.other,
+                     .rank_f = s.ranks[0],
+                     .rank_r = s.ranks[1],
+                     .rank_gate = s.ranks[2],
+                     .rank_mix = s.ranks[3],
+                     .low_type = plain_type_constant(s.low_type),
+                     .centred = l.norm.kind == Norm::layer ? 1U : 0U,
+                     .embedding_norm = m.shifted.embedding_norm_weights != nullptr ? 1U : 0U,
+                     .group_norm = l.output_norm == OutputNorm::groups ? 1U : 0U,
+                     .bonus = l.recurrence().bonus ? 1U : 0U,
+                     .held = s.held,
+                     .teams = s.teams,
+                     .own_rows = s.own_rows,
+                     .software = d.software ? 1U : 0U,
+                     .layers = static_cast<std::uint32_t>(m.shifted.layers.size()),
+                     .groups = s.groups,
+                     .ahead = s.ahead});
 }
 
 }  // namespace
@@ -154,11 +174,9 @@ ShiftShape ShiftShape::of(const StepModel& m, const StepDevice& d) {
   s.ranks = {u(r.gate_rank), u(r.rate_rank), u(r.output_gate_rank),
              u(layers.back().spec.recurrence().value_rank)};
   share_rows(m, d, s);
-  if (const std::uint64_t bytes = shared_bytes(m, d, s); bytes > d.shared_bytes) {
-    s.why_not = std::to_string(bytes) + " bytes of shared memory, expected at most " +
-                std::to_string(d.shared_bytes);
-    return s;
-  }
+  s.shader = step_shader("shift_step.", s.type, s.dot);
+  s.constants = constants_of(m, d, s);
+  if (s.why_not = refuse_shared_memory(d, s.shader, s.constants); !s.why_not.empty()) return s;
   std::uint64_t places = 6 * std::uint64_t{width} + inner;
   for (const std::uint32_t rank : s.ranks) places += rank;
   s.exchanged_words = layers.size() * places;

@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <array>
 
-#include "runtime/backend/vulkan/pass/pass_builder.h"
 #include "runtime/backend/vulkan/step/dispatch_parts.h"
 #include "runtime/base/try.h"
 
 namespace runnel::vulkan {
 namespace {
-
-using quant::BlockType;
 
 using TableEntry = std::array<std::uint32_t, kStepLayerWords>;
 
@@ -96,55 +93,13 @@ Result<StepDispatch> common_of(Device& device, const StepModel& m, const DeviceW
   return step;
 }
 
-/// Constants 1, 2, … of decode_step.comp and, with the last, of decode_even.comp, in this order.
-struct StepConstants {
-  std::uint32_t units = 1;
-  std::uint32_t threads, width, inner, head_k_dim, head_v_dim, memory, sinks, window, queries,
-      kv_heads, parts, other, feature_map, value_activation, output_activation, output_norm, held,
-      software, layers, groups, gates, teams, queries_of_part;
-};
-
-StepConstants constants_of(const StepModel& m, const StepDevice& d, const StepShape& s) {
-  const LayerSpec& l = m.layer;
-  const SlotSpec& slots = l.slots();
-  return {.threads = s.threads,
-          .width = u(m.hidden_size),
-          .inner = u(l.intermediate_size),
-          .head_k_dim = u(l.head_k_dim),
-          .head_v_dim = u(l.head_v_dim),
-          .memory = u(slots.num_memory_slots),
-          .sinks = u(slots.num_sink_slots),
-          .window = u(slots.num_window_slots),
-          .queries = u(l.queries_per_kv_head()),
-          .kv_heads = u(l.num_kv_heads),
-          .parts = s.parts,
-          .other = s.other,
-          .feature_map = shader_constant(slots.feature_map),
-          .value_activation = shader_constant(slots.value_activation),
-          .output_activation = shader_constant(l.output_activation),
-          .output_norm = l.output_norm != OutputNorm::none ? 1U : 0U,
-          .held = s.held,
-          .software = d.software ? 1U : 0U,
-          .layers = static_cast<std::uint32_t>(m.layers.size()),
-          .groups = s.groups,
-          .gates = s.gates ? 1U : 0U,
-          .teams = s.teams,
-          .queries_of_part = s.queries};
-}
-
-/// Constants 1, 2, … of narrow_step.comp, in this order.
-struct NarrowConstants {
-  std::uint32_t units = 1;
-  std::uint32_t threads, width, inner, memory, sinks, window, queries, kv_heads, other, software,
-      layers, groups, gate_team, down_team, gate_type, copies, head_team, mixers;
-};
-
+/// The dispatch of a shape of any of the three.
+template <class Shape>
 Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeights& w,
-                           const StepShape& s, const char* stem) {
+                           const Shape& s) {
   RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
-  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  step.shader = step_shader(stem, s.type, s.dot);
-  step.constants = list_of(constants_of(m, d, s));
+  step.shader = s.shader;
+  step.constants = s.constants;
   step.groups = s.groups;
   step.threads = s.threads;
   step.act_words = s.exchanged_words + 4;
@@ -154,48 +109,16 @@ Result<StepDispatch> build(Device& device, const StepModel& m, const DeviceWeigh
 }  // namespace
 
 Result<StepDispatch> build_step(Device& device, const StepModel& m, const DeviceWeights& w) {
-  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  const StepShape s = StepShape::of(m, d);
-  RUNNEL_TRY(StepDispatch step, build(device, m, w, s, "decode_step."));
-  if (s.biases) step.shader += ".biases";
-  return step;
+  return build(device, m, w, StepShape::of(m, StepDevice::of(device.facts(), device.tuning())));
 }
 
 Result<StepDispatch> build_even(Device& device, const StepModel& m, const DeviceWeights& w) {
-  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  const StepShape s = StepShape::even(m, d);
-  RUNNEL_TRY(StepDispatch step, build(device, m, w, s, "decode_even."));
-  step.constants.push_back(gate_type_constant(m));
-  step.constants.push_back(s.biases ? 1U : 0U);
-  return step;
+  return build(device, m, w, StepShape::even(m, StepDevice::of(device.facts(), device.tuning())));
 }
 
 Result<StepDispatch> build_narrow(Device& device, const StepModel& m, const DeviceWeights& w) {
-  const StepDevice d = StepDevice::of(device.facts(), device.tuning());
-  const NarrowShape s = NarrowShape::of(m, d);
-  const LayerSpec& l = m.layer;
-  RUNNEL_TRY(StepDispatch step, common_of(device, m, w, s.exchanged_words));
-  step.shader = "narrow_step.q4_0.dot";
-  step.constants = list_of(NarrowConstants{.threads = s.threads,
-                                           .width = u(m.hidden_size),
-                                           .inner = u(l.intermediate_size),
-                                           .memory = u(l.slots().num_memory_slots),
-                                           .sinks = u(l.slots().num_sink_slots),
-                                           .window = u(l.slots().num_window_slots),
-                                           .queries = u(l.queries_per_kv_head()),
-                                           .kv_heads = u(l.num_kv_heads),
-                                           .other = s.other,
-                                           .software = d.software ? 1U : 0U,
-                                           .layers = static_cast<std::uint32_t>(m.layers.size()),
-                                           .groups = s.groups,
-                                           .gate_team = s.gate_team,
-                                           .down_team = s.down_team,
-                                           .gate_type = gate_type_constant(m),
-                                           .copies = s.copies,
-                                           .head_team = s.head_team,
-                                           .mixers = s.mixers});
-  step.groups = s.groups;
-  step.threads = s.threads;
+  const NarrowShape s = NarrowShape::of(m, StepDevice::of(device.facts(), device.tuning()));
+  RUNNEL_TRY(StepDispatch step, build(device, m, w, s));
   step.head_inside = s.head_team > 0;
   step.act_words = std::uint64_t{step.drawn_at()} + kDrawnWords;
   return step;

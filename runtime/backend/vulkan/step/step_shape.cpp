@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "runtime/backend/vulkan/driver/shared_memory.h"
+#include "runtime/backend/vulkan/shader_constants.h"
 #include "runtime/base/integers.h"
 #include "shaders/include/contract/interface.h"
 
@@ -55,19 +57,6 @@ std::string refuse_form(const StepModel& m) {
   return "";
 }
 
-/// What decode_step.comp declares.
-std::uint64_t shared_bytes(const StepModel& m, const StepDevice& d, const StepShape& s) {
-  const std::uint64_t width = u(m.hidden_size), other = s.other;
-  const auto padded = [&](std::uint64_t n) {
-    return 4 * n + (is_short(s.type) ? 0 : 16 * (n / item_columns(s.type) + 1));
-  };
-  const std::uint64_t inputs =
-      s.dot ? (width + other) + (width + other) / 32 * 8 : padded(width) + padded(other);
-  const std::uint64_t warps = s.threads / d.subgroup;
-  return inputs + (s.gates ? 4 * width : 0) + 16 +
-         4 * (warps + 9 + 2 * divide_up(width, s.groups)) + slot_bytes(m, d, s.columns, s.queries);
-}
-
 /// Lanes that share a row of a stage, and its items in each.
 struct Team {
   std::uint32_t lanes = 0, items = 0;
@@ -107,7 +96,56 @@ void choose_teams(const StepModel& m, const StepDevice& d, StepShape& s) {
   s.teams = chosen.teams, s.held = chosen.held;
 }
 
+/// Constants 1, 2, … of decode_step.comp and, with the last, of decode_even.comp, in this order.
+struct StepConstants {
+  std::uint32_t units = 1;
+  std::uint32_t threads, width, inner, head_k_dim, head_v_dim, memory, sinks, window, queries,
+      kv_heads, parts, other, feature_map, value_activation, output_activation, output_norm, held,
+      software, layers, groups, gates, teams, queries_of_part;
+};
+
 }  // namespace
+
+std::vector<std::uint32_t> step_constants(const StepModel& m, const StepDevice& d,
+                                          const StepShape& s) {
+  const LayerSpec& l = m.layer;
+  const SlotSpec& slots = l.slots();
+  return list_of(StepConstants{.threads = s.threads,
+                               .width = u(m.hidden_size),
+                               .inner = u(l.intermediate_size),
+                               .head_k_dim = u(l.head_k_dim),
+                               .head_v_dim = u(l.head_v_dim),
+                               .memory = u(slots.num_memory_slots),
+                               .sinks = u(slots.num_sink_slots),
+                               .window = u(slots.num_window_slots),
+                               .queries = u(l.queries_per_kv_head()),
+                               .kv_heads = u(l.num_kv_heads),
+                               .parts = s.parts,
+                               .other = s.other,
+                               .feature_map = shader_constant(slots.feature_map),
+                               .value_activation = shader_constant(slots.value_activation),
+                               .output_activation = shader_constant(l.output_activation),
+                               .output_norm = l.output_norm != OutputNorm::none ? 1U : 0U,
+                               .held = s.held,
+                               .software = d.software ? 1U : 0U,
+                               .layers = static_cast<std::uint32_t>(m.layers.size()),
+                               .groups = s.groups,
+                               .gates = s.gates ? 1U : 0U,
+                               .teams = s.teams,
+                               .queries_of_part = s.queries});
+}
+
+std::string step_shader(const char* stem, BlockType type, bool dot) {
+  return stem + std::string(quant::format_of(type).name) + (dot ? ".dot" : "");
+}
+
+std::string refuse_shared_memory(const StepDevice& d, const std::string& shader,
+                                 std::span<const std::uint32_t> constants) {
+  const std::uint64_t bytes = declared_shared_bytes(shader, d.subgroup, constants);
+  if (bytes <= d.shared_bytes) return "";
+  return std::to_string(bytes) + " bytes of shared memory, expected at most " +
+         std::to_string(d.shared_bytes);
+}
 
 StageTeams StageTeams::of(const StepDevice& d, BlockType type, std::uint32_t threads,
                           const std::array<StageRows, 4>& stages) {
@@ -159,18 +197,6 @@ std::string choose_parts(const LayerSpec& l, const StepDevice& d, StepShape& s) 
   return "";
 }
 
-std::uint64_t slot_bytes(const StepModel& m, const StepDevice& d, std::uint64_t columns,
-                         std::uint64_t queries) {
-  const LayerSpec& l = m.layer;
-  const std::uint64_t threads = step_threads(d), warps = threads / d.subgroup;
-  const std::uint64_t k = u(l.head_k_dim), slots = u(l.slots().num_slots());
-  const std::uint64_t partials = columns < d.subgroup ? warps : threads / columns;
-  return 4 * (kStepLayerWords * m.layers.size() + warps + 16 + (l.rotates() ? 3 : 1) * queries * k +
-              (l.rotates() ? 2 : 1) * k + 2 * u(l.slots().num_memory_slots) +
-              queries * (slots + 2) + columns + partials * queries * columns) +
-         128;  // alignment
-}
-
 std::string refuse_step(const StepModel& m, const StepDevice& d) {
   if (std::string why = refuse_form(m); !why.empty()) return why;
   if (d.resident_groups == 0) return "a device that promises no workgroups at the same time";
@@ -205,13 +231,10 @@ StepShape StepShape::of(const StepModel& m, const StepDevice& d) {
   s.groups = d.resident_groups;
   if (s.why_not = choose_parts(l, d, s); !s.why_not.empty()) return s;
   s.other = u(std::max(l.intermediate_size, l.o_channels()));
-  const std::uint64_t bytes = shared_bytes(m, d, s);
-  if (bytes > d.shared_bytes) {
-    s.why_not = std::to_string(bytes) + " bytes of shared memory, expected at most " +
-                std::to_string(d.shared_bytes);
-    return s;
-  }
   choose_teams(m, d, s);
+  s.shader = step_shader("decode_step.", s.type, s.dot) + (s.biases ? ".biases" : "");
+  s.constants = step_constants(m, d, s);
+  if (s.why_not = refuse_shared_memory(d, s.shader, s.constants); !s.why_not.empty()) return s;
   const std::uint64_t projected =
       u(l.q_channels() + l.k_channels() + l.v_channels() + l.gate_channels());
   s.exchanged_words = m.layers.size() * (round_up(projected, 4U) + u(l.o_channels()) +
@@ -225,9 +248,7 @@ HeadShape HeadShape::of(const StepModel& m, const StepDevice& d) {
   const BlockType type = kept(*m.head);
   const std::uint32_t columns = u(m.hidden_size);
   h.dot = takes_integers(type, d);
-  h.fits = (h.dot || is_short(type)) && columns % u(block_columns(type)) == 0 &&
-           4 * columns + 1024 <= d.shared_bytes;
-  if (!h.fits) return h;
+  if ((!h.dot && !is_short(type)) || columns % u(block_columns(type)) != 0) return h;
   const std::uint32_t items = columns / item_columns(type);
   h.team = std::min(kFewestHeadLanes, d.subgroup);
   while (h.team < d.subgroup && divide_up(items, h.team) > kMostHeadItems) h.team *= 2;
@@ -236,6 +257,9 @@ HeadShape HeadShape::of(const StepModel& m, const StepDevice& d) {
   h.centred = m.final_norm.kind == Norm::layer;
   h.draws = kept(*m.embeddings) == type && in_one_part(type, m.head->rows, m.head->cols, d) &&
             in_one_part(type, m.embeddings->rows, m.embeddings->cols, d);
+  h.shader = step_shader("head.", type, h.dot);
+  h.constants = {1, h.threads, columns, h.team, h.centred ? 1U : 0U};
+  h.fits = refuse_shared_memory(d, h.shader + (h.draws ? ".draw" : ""), h.constants).empty();
   return h;
 }
 

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,6 +31,8 @@ struct StepShape {
   std::uint32_t teams = 0;            // log2 of lanes that share a row, a byte a stage
   std::uint32_t held = 0;             // items of a lane under way
   std::uint64_t exchanged_words = 0;  // what workgroups hand each other, of all layers
+  std::string shader;
+  std::vector<std::uint32_t> constants;  // 1, 2, … of the shader
 
   static StepShape of(const StepModel& model, const StepDevice& device);
   /// Where all rows divide evenly over the workgroups: decode_even.
@@ -47,6 +51,8 @@ struct NarrowShape {
   std::uint32_t mixers = 0;                    // workgroups of a query head
   std::uint32_t head_team = 0;  // lanes that share a row of the head; 0: it is not inside
   std::uint64_t exchanged_words = 0;
+  std::string shader;
+  std::vector<std::uint32_t> constants;
 
   static NarrowShape of(const StepModel& model, const StepDevice& device);
 };
@@ -73,6 +79,8 @@ struct ShiftShape {
   std::array<std::uint32_t, 4> ranks{};  // f, r, gate, mix of values
   std::array<Share, kShiftMatrixCount> shares{};
   std::uint64_t exchanged_words = 0;
+  std::string shader;
+  std::vector<std::uint32_t> constants;
 
   static ShiftShape of(const StepModel& model, const StepDevice& device);
 };
@@ -86,6 +94,8 @@ struct HeadShape {
   std::uint32_t threads = 0;
   std::uint32_t team = 0;  // lanes that share a row
   std::uint32_t groups = 0;
+  std::string shader;
+  std::vector<std::uint32_t> constants;
 
   static HeadShape of(const StepModel& model, const StepDevice& device);
 };
@@ -118,11 +128,27 @@ std::uint32_t step_threads(const StepDevice& device);
 /// @return why they cannot, or ""
 std::string choose_parts(const LayerSpec& layer, const StepDevice& device, StepShape& shape);
 
-/// Shared memory that the slots and the table of layers take, of a workgroup with `columns` of values and `queries`.
-std::uint64_t slot_bytes(const StepModel& model, const StepDevice& device, std::uint64_t columns,
-                         std::uint64_t queries);
+/// "decode_step.q4_0.dot"
+std::string step_shader(const char* stem, quant::BlockType type, bool dot);
+
+/// Constants 1, 2, … of decode_step.comp, with which those of decode_even.comp begin.
+std::vector<std::uint32_t> step_constants(const StepModel& model, const StepDevice& device,
+                                          const StepShape& shape);
+
+/// @return why a workgroup of the device has too little shared memory for what the shader declares with these
+///         constants, or ""
+std::string refuse_shared_memory(const StepDevice& device, const std::string& shader,
+                                 std::span<const std::uint32_t> constants);
 
 /// @return why no program takes the model on the device, or ""
 std::string refuse_step(const StepModel& model, const StepDevice& device);
+
+/// Members that are all specialisation constants 1, 2, …
+template <class Constants>
+std::vector<std::uint32_t> list_of(const Constants& constants) {
+  std::vector<std::uint32_t> list(sizeof(Constants) / sizeof(std::uint32_t));
+  std::memcpy(list.data(), &constants, sizeof(Constants));
+  return list;
+}
 
 }  // namespace runnel::vulkan
