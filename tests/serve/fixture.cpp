@@ -126,6 +126,12 @@ int Serving::raw_connection(const std::string& bytes, const char* from) const {
 
 std::string Serving::conversation(const std::string& bytes, std::chrono::seconds timeout) const {
   const int client = raw_connection(bytes);
+  std::string said = read_to_end(client, timeout);
+  ::close(client);
+  return said;
+}
+
+std::string Serving::read_to_end(int client, std::chrono::seconds timeout) {
   const timeval time{.tv_sec = timeout.count(), .tv_usec = 0};
   ::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
   std::string said;
@@ -135,7 +141,6 @@ std::string Serving::conversation(const std::string& bytes, std::chrono::seconds
     said.append(piece, static_cast<std::size_t>(got));
   if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
     ADD_FAILURE() << "the server did not close the connection after: " << said;
-  ::close(client);
   return said;
 }
 

@@ -55,6 +55,9 @@ class Serving : public ::testing::Test {
   bool wait_for(const std::function<bool(const Json&)>& ready) const;
   /// A socket connected to the server that has sent `bytes`.
   int raw_connection(const std::string& bytes, const char* from = nullptr) const;
+  /// What the server still sends there until it closes; fails the test if nothing comes for that long.
+  static std::string read_to_end(int client,
+                                 std::chrono::seconds timeout = std::chrono::seconds(10));
   /// All that the server says to `bytes` until it closes the connection; it does so within
   /// `timeout`, or the test fails.
   std::string conversation(const std::string& bytes,

@@ -219,9 +219,7 @@ TEST_F(ServeHttp, OneAddressHasItsShareOfConnections) {
   for (int i = 0; i < 20; ++i) greedy.push_back(raw_connection(begun, "127.0.0.2"));
   ASSERT_TRUE(wait_for([](const Json& h) { return h.at("connections") >= 20; }));
   const int refused = raw_connection(begun, "127.0.0.2");
-  std::string said(4096, '\0');
-  said.resize(static_cast<std::size_t>(
-      std::max<ssize_t>(0, ::recv(refused, said.data(), said.size(), MSG_WAITALL))));
+  const std::string said = read_to_end(refused);
   ASSERT_EQ(answers(said).size(), 1U) << said;
   EXPECT_EQ(answers(said).front().status, 429);
   EXPECT_EQ(chat("Hello").status, 200) << "another address";
@@ -279,10 +277,7 @@ TEST_F(ServeHttp, AConnectionEndsAfterManyRequests) {
       sent += static_cast<std::size_t>(now);
     }
   });
-  std::string said;
-  char piece[16'384];
-  for (ssize_t got = 0; (got = ::recv(client, piece, sizeof(piece), 0)) > 0;)
-    said.append(piece, static_cast<std::size_t>(got));
+  const std::string said = read_to_end(client);
   asking.join();
   ::close(client);
   const std::vector<Reply> all = answers(said);

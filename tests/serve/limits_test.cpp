@@ -66,9 +66,7 @@ TEST_F(ServeLimits, AClientThatNeverEndsItsRequestIsCutOff) {
     slow.push_back(raw_connection("POST /v1/chat/completions HTTP/1.1\r\nHost: local"));
   EXPECT_EQ(chat("Hello").status, 200);
   for (const int client : slow) {
-    std::string said(4096, '\0');
-    said.resize(static_cast<std::size_t>(
-        std::max<ssize_t>(0, ::recv(client, said.data(), said.size(), MSG_WAITALL))));
+    const std::string said = read_to_end(client);
     ASSERT_EQ(test::answers(said).size(), 1U) << "and the server closes";
     EXPECT_EQ(test::answers(said).front().status, 408);
     ::close(client);
@@ -95,11 +93,7 @@ TEST_F(ServeLimits, StoppingEndsRunningRequests) {
   const int client = raw_connection(endless(true));
   ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 1; }));
   stop();
-  std::string said;
-  char piece[16'384];
-  ssize_t got = 0;
-  while ((got = ::recv(client, piece, sizeof(piece), 0)) > 0)
-    said.append(piece, static_cast<std::size_t>(got));
+  const std::string said = read_to_end(client);
   ASSERT_EQ(test::answers(said).size(), 1U) << "the whole stream";
   const std::string events = test::answers(said).front().raw;
   EXPECT_NE(events.find("\"code\":\"stopping\""), std::string::npos);
