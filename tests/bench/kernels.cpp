@@ -72,7 +72,7 @@ int main() {
         std::vector<float> keys(64 * d), x(64 * d), gate(64, 0.5F), out(64 * 4);
         SlotKeysArgs a{};
         a.keys = keys.data();
-        a.lanes = a.lane_end = a.out_lanes = 64;
+        a.lane_end = a.out_lanes = 64;
         a.dim = dim;
         a.tokens = 1;
         a.k = a.q = x.data();

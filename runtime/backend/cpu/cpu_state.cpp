@@ -10,7 +10,7 @@
 namespace runnel::cpu {
 namespace {
 
-constexpr int kLanes = 16;  // of which rows of the native layout are whole multiples
+constexpr int kLanes = kKeyLanes;  // of which rows of the native layout are whole multiples
 
 /// Calls move(canonical element, native element) for every number of the state.
 template <class Canonical, class Native, class Move>
@@ -26,8 +26,9 @@ void for_each_number(const NativeLayout& layout, Canonical* canonical, Native* n
         const bool memory = slot >= n.positional;
         const int index = memory ? slot - n.positional : slot;
         const auto lanes = static_cast<std::size_t>(memory ? n.memory_lanes : n.positional_lanes);
-        Native* key = base + (memory ? n.memory_keys() : 0) + index;
-        for (int i = 0; i < c.head_k_dim; ++i, key += lanes) move(*keys++, *key);
+        Native* key = base + (memory ? n.memory_keys() : 0) + n.key_offset(index);
+        const std::size_t stride = n.key_blocks ? kKeyLanes : lanes;
+        for (int i = 0; i < c.head_k_dim; ++i, key += stride) move(*keys++, *key);
         Native* value = base + (memory ? n.memory_values() : n.positional_values()) +
                         static_cast<std::size_t>(index) * static_cast<std::size_t>(n.channels);
         for (int i = 0; i < c.head_v_dim; ++i) move(*values++, *value++);
@@ -46,9 +47,11 @@ void for_each_number(const NativeLayout& layout, Canonical* canonical, Native* n
 
 NativeLayer NativeLayer::of(const LayerSpec& layer, const LayerState& canonical) {
   int positional = 0;
+  bool key_blocks = false;
   switch (layer.kind()) {
     case Mixer::slots:
       positional = layer.slots().num_positional_slots();
+      key_blocks = true;
       break;
     case Mixer::recurrence:
       break;
@@ -60,6 +63,7 @@ NativeLayer NativeLayer::of(const LayerSpec& layer, const LayerState& canonical)
           .memory = memory,
           .positional_lanes = round_up(positional, kLanes),
           .memory_lanes = round_up(memory, kLanes),
+          .key_blocks = key_blocks,
           .channels = round_up(canonical.head_v_dim, kLanes),
           .extra = round_up(canonical.head_extra, kLanes)};
 }

@@ -6,14 +6,15 @@
 #include <vector>
 
 #include "runtime/backend/backend.h"
+#include "runtime/backend/cpu/kernels.h"
 #include "runtime/backend/cpu/page_buffer.h"
 #include "runtime/base/integers.h"
 
 namespace runnel::cpu {
 
-/// One layer's share of a native state, in floats. Per kv head: positional keys [K, positional lanes], memory keys
-/// [K, memory lanes], positional values [P, channels], memory values [M, channels], more numbers as in the canonical
-/// layout; lanes, channels and more rounded up to 16; after the heads the conv tails and shifts as in the canonical layout. What
+/// One layer's share of a native state, in floats. Per kv head: positional keys [positional lanes / 16, K, 16], memory
+/// keys [memory lanes / 16, K, 16], or [K, memory lanes] of a recurrence with slots, positional values [P, channels],
+/// memory values [M, channels], more numbers as in the canonical layout; lanes, channels and more rounded up to 16; after the heads the conv tails and shifts as in the canonical layout. What
 /// the padding holds never reaches an output. A recurrence of one pass has its state where memory values are, a row for
 /// each feature.
 struct NativeLayer {
@@ -23,7 +24,8 @@ struct NativeLayer {
   int memory = 0;          // M slots, or K' features
   int positional_lanes = 0;
   int memory_lanes = 0;
-  int channels = 0;  // V (and a normalizer's column) rounded up
+  bool key_blocks = false;  // keys lie in blocks of 16 lanes
+  int channels = 0;         // V (and a normalizer's column) rounded up
   int extra = 0;
 
   static NativeLayer of(const LayerSpec& layer, const LayerState& canonical);
@@ -43,6 +45,11 @@ struct NativeLayer {
   std::size_t mixer_shift_offset() const { return conv_offset() + canonical.conv_floats(); }
   std::size_t channel_shift_offset() const {
     return mixer_shift_offset() + std::size_t(canonical.mixer_shift);
+  }
+  /// Where the keys of a positional or memory slot begin among theirs.
+  std::size_t key_offset(int slot) const {
+    const auto lane = static_cast<std::size_t>(slot);
+    return key_blocks ? lane / kKeyLanes * kKeyLanes * keys_stride() + lane % kKeyLanes : lane;
   }
   int slot_lanes() const { return positional_lanes + memory_lanes; }
 

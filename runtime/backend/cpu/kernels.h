@@ -65,7 +65,10 @@ struct MatmulArgs {
 using MatmulKernel = void (*)(const MatmulArgs&);
 
 // ---- slots --------------------------------------------------------------------------------------
-// K~ lies [channel][lanes], lanes = slots rounded up to 16; V~ lies [slot][channels rounded up to 16].
+// K~ lies [lanes / 16][channel][16], lanes = slots rounded up to 16: one token reads it from front to back. V~ lies
+// [slot][channels rounded up to 16].
+
+constexpr int kKeyLanes = 16;
 
 /// For each token in order: update the keys of lanes [lane_begin, lane_end), then out[h][lane] = q_h . K~[lane].
 ///   alpha != nullptr  K~ <- alpha K~ + write k
@@ -73,7 +76,6 @@ using MatmulKernel = void (*)(const MatmulArgs&);
 ///   k == nullptr      no update
 struct SlotKeysArgs {
   float* keys;
-  int lanes;                 // floats between channels
   int lane_begin, lane_end;  // multiples of 16
   int dim;
   int tokens;

@@ -4,9 +4,9 @@
 //   K~ <- R(t) k,          V~ <- v                 the slot of the position
 //   o = V~^T softmax(scale K~ q + biases)
 //
-// One token: an item is a head, its state passes by once. Several: three loops, logits by blocks of
-// slots, softmax, values by blocks of channels, each block so small that it stays in the first
-// cache while all tokens pass by. Both run the same kernels in the same order of additions, so
+// One token: an item is a head, its state passes by once, from front to back. Several: three loops, logits by
+// blocks of slots, softmax, values by blocks of channels, each block so small that it stays in the first
+// cache while all tokens pass by (values: rows of it). Both run the same kernels in the same order of additions, so
 // prefill is the recurrence bit for bit. Bound: one token, the bytes of the state, read once and
 // written once; several, arithmetic: 2 + G multiply-adds per state element (G queries per head). The
 // chunkwise form would save one of them and pay (C/2)(K + M) for its triangles: nothing to gain without matrix units.
@@ -23,6 +23,7 @@ namespace {
 constexpr int kLaneBlock = 64;     // slots of an item: 16 KiB of keys at 64 channels
 constexpr int kChannelBlock = 64;  // channels of an item: 16 KiB of values at 64 slots
 constexpr int kTokenBlock = 16;    // tokens of an item that prepares or joins
+constexpr std::size_t kFirstValueBytes = std::size_t{16} << 10;
 
 std::ptrdiff_t at(int a, int b) { return std::ptrdiff_t{a} * b; }
 
@@ -141,7 +142,6 @@ struct Head {
     float* out = pass.p + at(item.first * c.num_heads + head * group, n.slot_lanes());
     if (begin < n.positional_lanes) {
       a.keys = state;
-      a.lanes = n.positional_lanes;
       a.lane_begin = begin;
       a.lane_end = std::min(end, n.positional_lanes);
       a.k = pass.turned_k + kv * c.head_k_dim;
@@ -161,7 +161,6 @@ struct Head {
     }
     if (end > n.positional_lanes) {
       a.keys = state + n.memory_keys();
-      a.lanes = n.memory_lanes;
       a.lane_begin = std::max(begin - n.positional_lanes, 0);
       a.lane_end = end - n.positional_lanes;
       a.k = pass.k + kv * c.head_k_dim;
@@ -198,6 +197,13 @@ struct Head {
         pass.kernels().slot_softmax(a);
       }
     }
+  }
+
+  /// The values that slot_values() takes first.
+  void prefetch_values() const {
+    const auto* const first =
+        reinterpret_cast<const std::uint8_t*>(state + pass.layout().positional_values());
+    prefetch_slice(first, kFirstValueBytes, 0, 1);
   }
 
   /// Channels [begin, end) of the outputs, for all tokens.
@@ -275,6 +281,7 @@ void slot_attention(Pass& pass) {
       const Head head(pass, i / heads, i % heads);
       prepare_head(pass, w, head.item.first, head.head, thread);
       head.keys(0, n.slot_lanes());
+      head.prefetch_values();
       head.softmax(0, 1);
       head.values(0, n.channels);
     });

@@ -19,53 +19,70 @@ inline int positional_slot(uint64_t p, int sinks, int window) {
          static_cast<int>((p - static_cast<uint64_t>(sinks)) % static_cast<uint64_t>(window));
 }
 
-constexpr int kRowsAhead = 8;  // of a state that is read once
-
-/// Prefetches `count` floats `ahead` of a row: one token takes a row in parts, each a line of every row, which no
-/// hardware takes for a stream.
-inline void prefetch_row(const float* row, ptrdiff_t ahead, int count) {
-  for (int i = 0; i < count; i += 16) __builtin_prefetch(row + ahead + i, 1);
+/// Where the keys of a lane begin: lanes lie in blocks of 16, a line for each channel.
+inline ptrdiff_t key_offset(int lane, int dim) {
+  return static_cast<ptrdiff_t>(lane / kKeyLanes) * kKeyLanes * dim + lane % kKeyLanes;
 }
+
+/// Lines that are prefetched while one token passes over a state once.
+constexpr int kLinesAhead = 64;
 
 /// N registers of slots, one token: K~ <- alpha K~ + write k (kUpdate); out[h] = q_h . K~ for G heads.
 template <int N, int G, bool kUpdate>
 inline void keys_step(const SlotKeysArgs& s, int lane, int token, int head) {
-  float* keys = s.keys + lane;
+  constexpr int kBlocks = N * kLanes > kKeyLanes ? N * kLanes / kKeyLanes : 1;
+  constexpr int kAhead = kLinesAhead / kBlocks;  // channels
+  const ptrdiff_t block = static_cast<ptrdiff_t>(s.dim) * kKeyLanes;
   const float* q = s.q + token * s.q_stride + head * s.q_head;
   const float* k = kUpdate ? s.k + token * s.k_stride : nullptr;
-  F alpha[N], write[N], acc[G][N];
-  for (int i = 0; i < N; ++i) {
-    if (kUpdate) {
+  float* keys = s.keys + key_offset(lane, s.dim);
+  F alpha[N], write[N], acc[G * N];
+  unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    if constexpr (kUpdate) {
       alpha[i] = load(s.alpha + token * s.gate_stride + lane + i * kLanes);
       write[i] = load(s.write + token * s.gate_stride + lane + i * kLanes);
     }
-    for (int h = 0; h < G; ++h) acc[h][i] = splat(0);
-  }
-  const bool ahead = s.tokens == 1 && head == 0 && lane == s.lane_begin;
-  for (int c = 0; c < s.dim; ++c, keys += s.lanes) {
-    if (ahead) prefetch_row(keys, kRowsAhead * static_cast<ptrdiff_t>(s.lanes), s.lane_end - lane);
-    for (int i = 0; i < N; ++i) {
-      F v = load(keys + i * kLanes);
-      if (kUpdate) {
+  });
+  unroll<G * N>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[j] = splat(0); });
+  const auto row = [&](int c) RUNNEL_INLINE_LAMBDA {
+    unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      float* const at = keys + i * kLanes / kKeyLanes * block + i * kLanes % kKeyLanes;
+      F v = load(at);
+      if constexpr (kUpdate) {
         v = fma(write[i], splat(k[c]), mul(alpha[i], v));
-        store(keys + i * kLanes, v);
+        store(at, v);
       }
-      for (int h = 0; h < G; ++h) acc[h][i] = fma(v, splat(q[h * s.q_head + c]), acc[h][i]);
+      unroll<G>([&](auto h) RUNNEL_INLINE_LAMBDA {
+        acc[h * N + i] = fma(v, splat(q[h * s.q_head + c]), acc[h * N + i]);
+      });
+    });
+    keys += kKeyLanes;
+  };
+  if (s.tokens == 1 && head == 0 && lane % kKeyLanes == 0) {
+    for (int c = 0; c < s.dim; ++c) {
+      // Behind the last channel come those of the next blocks.
+      const ptrdiff_t next = c + kAhead < s.dim ? 0 : (kBlocks - 1) * block;
+      unroll<kBlocks>([&](auto i) RUNNEL_INLINE_LAMBDA {
+        __builtin_prefetch(keys + i * block + next + kAhead * kKeyLanes, kUpdate ? 1 : 0);
+      });
+      row(c);
     }
+  } else {
+    for (int c = 0; c < s.dim; ++c) row(c);
   }
-  for (int h = 0; h < G; ++h) {
-    float* out = s.out + token * s.out_stride + (head + h) * s.out_head;
-    for (int i = 0; i < N; ++i) {
-      const int at = lane + i * kLanes;
-      if (at + kLanes <= s.out_lanes) {
-        store(out + at, acc[h][i]);
-      } else {
-        float lanes[kLanes];
-        store(lanes, acc[h][i]);
-        for (int j = 0; at + j < s.out_lanes && j < kLanes; ++j) out[at + j] = lanes[j];
-      }
+  float* const out = s.out + token * s.out_stride + head * s.out_head + lane;
+  const int left = s.out_lanes - lane;
+  unroll<G * N>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    constexpr int kFirst = decltype(j)::value % N * kLanes;
+    float* const at = out + j / N * s.out_head + kFirst;
+    if (kFirst + kLanes <= left) {
+      store(at, acc[j]);
+    } else {
+      float lanes[kLanes];
+      store(lanes, acc[j]);
+      for (int l = 0; kFirst + l < left && l < kLanes; ++l) at[l] = lanes[l];
     }
-  }
+  });
 }
 
 template <int N, bool kUpdate>
@@ -106,9 +123,9 @@ void slot_keys(const SlotKeysArgs& s) {
     if (s.k != nullptr && s.alpha == nullptr) {
       const int slot = positional_slot(s.position + static_cast<uint64_t>(t), s.sinks, s.window);
       if (slot >= s.lane_begin && slot < s.lane_end) {
-        for (int c = 0; c < s.dim; ++c) {
-          s.keys[static_cast<ptrdiff_t>(c) * s.lanes + slot] = s.k[t * s.k_stride + c];
-        }
+        float* const own = s.keys + key_offset(slot, s.dim);
+        for (int c = 0; c < s.dim; ++c)
+          own[static_cast<ptrdiff_t>(c) * kKeyLanes] = s.k[t * s.k_stride + c];
       }
     }
     int lane = s.lane_begin;
@@ -150,81 +167,137 @@ void slot_softmax(const SlotSoftmaxArgs& s) {
   for (int i = 0; i < lanes; i += kLanes) store(s.logits + i, mul(load(s.logits + i), inverse));
 }
 
-/// N registers of channels, one token, G heads: V~ <- alpha V~ + write v (kUpdate); out[h] = p_h . V~.
+/// Rows of V~, a kind of slots, that one token after the other takes while they are in the first cache.
+struct ValueRows {
+  float* state;    // [end][dim], of the kind
+  int begin, end;  // rows
+  bool memory;
+  bool first;  // outputs begin with them: else they are added
+};
+
+/// N registers of channels, one token, rows [begin, end), G heads: V~ <- alpha V~ + write v (kUpdate); out[h] (+)= p_h . V~.
 template <int N, int G, bool kUpdate>
-inline void values_step(const SlotValuesArgs& s, int channel, int token, int head, int valid) {
-  const float* p = s.p + token * s.p_stride + head * s.p_head;
-  F v[N], acc[G][N];
-  for (int i = 0; i < N; ++i) {
-    if (kUpdate) v[i] = load(s.v + token * s.v_stride + channel + i * kLanes);
-    for (int h = 0; h < G; ++h) acc[h][i] = splat(0);
+inline void values_step(const SlotValuesArgs& s, const ValueRows& rows, int end, int channel,
+                        int token, int head) {
+  const float* p =
+      s.p + token * s.p_stride + head * s.p_head + (rows.memory ? s.p_memory : ptrdiff_t{0});
+  float* const out = s.out + token * s.out_stride + head * s.out_head + channel;
+  const ptrdiff_t gates = token * s.gate_stride;
+  F v[N], acc[G * N];
+  unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    if constexpr (kUpdate) v[i] = load(s.v + token * s.v_stride + channel + i * kLanes);
+  });
+  if (rows.first) {
+    unroll<G * N>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[j] = splat(0); });
+  } else {
+    unroll<G * N>([&](auto j) RUNNEL_INLINE_LAMBDA {
+      acc[j] = load(out + j / N * s.out_head + j % N * kLanes);
+    });
   }
-  const float* row = s.positional + channel;
-  const bool ahead = s.tokens == 1 && head == 0 && channel == s.begin;
-  for (int m = 0; m < valid; ++m, row += s.dim) {
-    if (ahead) prefetch_row(row, kRowsAhead * static_cast<ptrdiff_t>(s.dim), s.end - channel);
-    for (int i = 0; i < N; ++i) {
-      const F x = load(row + i * kLanes);
-      for (int h = 0; h < G; ++h) acc[h][i] = fma(x, splat(p[h * s.p_head + m]), acc[h][i]);
-    }
-  }
-  p += s.p_memory;
-  float* memory = s.memory + channel;
-  for (int m = 0; m < s.memory_slots; ++m, memory += s.dim) {
-    const ptrdiff_t gate = token * s.gate_stride + m;
-    if (ahead) prefetch_row(memory, kRowsAhead * static_cast<ptrdiff_t>(s.dim), s.end - channel);
-    for (int i = 0; i < N; ++i) {
-      F x = load(memory + i * kLanes);
-      if (kUpdate) {
-        x = fma(splat(s.write[gate]), v[i], mul(splat(s.alpha[gate]), x));
-        store(memory + i * kLanes, x);
+  float* row = rows.state + static_cast<ptrdiff_t>(rows.begin) * s.dim + channel;
+  const auto take = [&](int m) RUNNEL_INLINE_LAMBDA {
+    unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      F x = load(row + i * kLanes);
+      if constexpr (kUpdate) {
+        x = fma(splat(s.write[gates + m]), v[i], mul(splat(s.alpha[gates + m]), x));
+        store(row + i * kLanes, x);
       }
-      for (int h = 0; h < G; ++h) acc[h][i] = fma(x, splat(p[h * s.p_head + m]), acc[h][i]);
+      unroll<G>([&](auto h) RUNNEL_INLINE_LAMBDA {
+        acc[h * N + i] = fma(x, splat(p[h * s.p_head + m]), acc[h * N + i]);
+      });
+    });
+    row += s.dim;
+  };
+  if (s.tokens == 1 && head == 0 && channel % 16 == 0) {
+    // As many lines as this pass takes, in their order, of the rows behind these.
+    constexpr int kStep = N * kLanes > 16 ? N * kLanes : 16;
+    const ptrdiff_t count = rows.end - rows.begin;
+    const float* next = row + count * s.dim + (channel - s.begin) * (count - 1);
+    for (int m = rows.begin; m < end; ++m, next += kStep) {
+      unroll<kStep / 16>(
+          [&](auto i) RUNNEL_INLINE_LAMBDA { __builtin_prefetch(next + 16 * i, kUpdate ? 1 : 0); });
+      take(m);
     }
+  } else {
+    for (int m = rows.begin; m < end; ++m) take(m);
   }
-  for (int h = 0; h < G; ++h) {
-    float* out = s.out + token * s.out_stride + (head + h) * s.out_head + channel;
-    for (int i = 0; i < N; ++i) store(out + i * kLanes, acc[h][i]);
+  unroll<G * N>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    store(out + j / N * s.out_head + j % N * kLanes, acc[j]);
+  });
+}
+
+template <int N, bool kUpdate>
+inline void values_some(const SlotValuesArgs& s, const ValueRows& rows, int end, int channel,
+                        int token, int head, int heads) {
+  switch (heads) {
+    case 1:
+      values_step<N, 1, kUpdate>(s, rows, end, channel, token, head);
+      break;
+    case 2:
+      values_step<N, 2, kUpdate>(s, rows, end, channel, token, head);
+      break;
+    case 3:
+      values_step<N, 3, kUpdate>(s, rows, end, channel, token, head);
+      break;
+    default:
+      values_step<N, 4, kUpdate>(s, rows, end, channel, token, head);
+      break;
   }
 }
 
+/// All query heads; of memory slots the first pass updates.
 template <int N>
-inline void values_heads(const SlotValuesArgs& s, int channel, int token, int valid) {
-  switch (s.heads) {
-    case 1:
-      values_step<N, 1, true>(s, channel, token, 0, valid);
-      return;
-    case 2:
-      values_step<N, 2, true>(s, channel, token, 0, valid);
-      return;
-    case 3:
-      values_step<N, 3, true>(s, channel, token, 0, valid);
-      return;
-    default:
-      values_step<N, 4, true>(s, channel, token, 0, valid);
-      break;
+inline void values_heads(const SlotValuesArgs& s, const ValueRows& rows, int end, int channel,
+                         int token) {
+  int head = 0;
+  if (rows.memory) {
+    head = s.heads < kMaxHeads ? s.heads : kMaxHeads;
+    values_some<N, true>(s, rows, end, channel, token, 0, head);
   }
-  int head = 4;
-  for (; head + 4 <= s.heads; head += 4) values_step<N, 4, false>(s, channel, token, head, valid);
-  for (; head < s.heads; ++head) values_step<N, 1, false>(s, channel, token, head, valid);
+  for (; head < s.heads; head += kMaxHeads) {
+    const int left = s.heads - head;
+    values_some<N, false>(s, rows, end, channel, token, head, left < kMaxHeads ? left : kMaxHeads);
+  }
+}
+
+/// All tokens, one after the other.
+void values_rows(const SlotValuesArgs& s, const ValueRows& rows) {
+  const int positional = s.sinks + s.window;
+  for (int t = 0; t < s.tokens; ++t) {
+    int end = rows.end;
+    if (!rows.memory) {
+      const uint64_t position = s.position + static_cast<uint64_t>(t);
+      const int slot = positional_slot(position, s.sinks, s.window);
+      if (slot >= rows.begin && slot < rows.end) {
+        float* const row = rows.state + static_cast<ptrdiff_t>(slot) * s.dim;
+        const float* const v = s.v + t * s.v_stride;
+        for (int c = s.begin; c < s.end; ++c) row[c] = v[c];
+      }
+      const int valid = position < static_cast<uint64_t>(positional)
+                            ? static_cast<int>(position) + 1
+                            : positional;
+      end = valid < end ? valid : end;
+      if (end <= rows.begin && !rows.first) continue;
+    }
+    int channel = s.begin;
+    for (; channel + kTogether * kLanes <= s.end; channel += kTogether * kLanes)
+      values_heads<kTogether>(s, rows, end, channel, t);
+    for (; channel < s.end; channel += kLanes) values_heads<1>(s, rows, end, channel, t);
+  }
 }
 
 void slot_values(const SlotValuesArgs& s) {
-  const uint64_t positional = static_cast<uint64_t>(s.sinks) + static_cast<uint64_t>(s.window);
-  for (int t = 0; t < s.tokens; ++t) {
-    const uint64_t position = s.position + static_cast<uint64_t>(t);
-    const int slot = positional_slot(position, s.sinks, s.window);
-    if (slot >= 0) {
-      float* row = s.positional + static_cast<ptrdiff_t>(slot) * s.dim;
-      const float* v = s.v + t * s.v_stride;
-      for (int c = s.begin; c < s.end; ++c) row[c] = v[c];
+  constexpr int kFloats = 4096, kFewestRows = 32;
+  const int fitting = kFloats / (s.end - s.begin);
+  const int together = fitting > kFewestRows ? fitting : kFewestRows;
+  const int counts[2] = {s.sinks + s.window, s.memory_slots};
+  bool first = true;
+  for (int kind = 0; kind < 2; ++kind) {
+    for (int begin = 0; begin < counts[kind]; begin += together) {
+      const int end = begin + together < counts[kind] ? begin + together : counts[kind];
+      values_rows(s, {kind == 0 ? s.positional : s.memory, begin, end, kind == 1, first});
+      first = false;
     }
-    const int valid = static_cast<int>(position < positional ? position + 1 : positional);
-    int channel = s.begin;
-    for (; channel + kTogether * kLanes <= s.end; channel += kTogether * kLanes) {
-      values_heads<kTogether>(s, channel, t, valid);
-    }
-    for (; channel < s.end; channel += kLanes) values_heads<1>(s, channel, t, valid);
   }
 }
 
