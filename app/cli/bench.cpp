@@ -23,6 +23,7 @@
 #include "runtime/io/gguf.h"
 #include "runtime/model/kept_weights.h"
 #include "runtime/model/model_file.h"
+#include "runtime/model/state_layout.h"
 #include "runtime/model/weight_table.h"
 
 namespace runnel::cli {
@@ -41,20 +42,23 @@ struct Options {
   ConstraintChoice constraint;       // of constrained decode, which is sampled, too
 };
 
+double median_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2.0;
+}
+
 struct Measurement {
   std::string test;  // "prefill", "decode", "sampled" or "constrained"
   std::uint64_t tokens = 0;
   std::uint64_t depth = 0;
   std::vector<double> rates;  // tokens/s of each repetition
+  // Shares of what the host could do just before and after each; nothing where it does not compute.
+  std::vector<double> shares = {};
   // Why each token is drawn on the host; empty: the device draws ahead.
   std::string host_draws = {};
 
-  double median() const {
-    std::vector<double> sorted = rates;
-    std::sort(sorted.begin(), sorted.end());
-    const std::size_t half = sorted.size() / 2;
-    return sorted.size() % 2 == 1 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2.0;
-  }
+  double median() const { return median_of(rates); }
 };
 
 // Any tokens do, because the cost does not depend on them; but they must not all read the same row of the table.
@@ -113,17 +117,40 @@ Status measure(const Session& start, const GenerationOptions& chosen, Measuremen
 // What one token costs.
 struct Work {
   // Bytes that a decoded token moves: the weights once, as they are kept in memory (of a token table that is not the head
-  // one row), the state in and out.
+  // one row), the state in, and out what changes of it.
   std::uint64_t decode_bytes = 0;
   // Operations of a prefilled token: a multiplication and an addition for each weight of the layers' matrices.
   std::uint64_t prefill_ops = 0;
 };
 
+/// What a token writes of a state: memory slots and the one of its position, or all of a recurrence.
+std::uint64_t changed_bytes(const ModelConfig& config, std::uint64_t state_bytes) {
+  double all = 0.0, changed = 0.0;
+  for (const LayerSpec& layer : config.layers) {
+    const auto floats = static_cast<double>(LayerState::of(layer).floats());
+    all += floats;
+    double share = 1.0;
+    switch (layer.kind()) {
+      case Mixer::recurrence:
+        break;
+      case Mixer::slots: {
+        const SlotSpec& slots = layer.slots();
+        const int written = slots.num_memory_slots + (slots.num_positional_slots() > 0 ? 1 : 0);
+        share = static_cast<double>(written) / slots.num_slots();
+        break;
+      }
+    }
+    changed += floats * share;
+  }
+  return all > 0.0 ? static_cast<std::uint64_t>(static_cast<double>(state_bytes) * changed / all)
+                   : 0;
+}
+
 Result<Work> work_per_token(const ModelChoice& choice, std::uint64_t state_bytes) {
   RUNNEL_TRY(const std::string path, model_file(choice));
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(path));
   RUNNEL_TRY(const ModelFile file, ModelFile::from_gguf(gguf));
-  Work work{.decode_bytes = 2 * state_bytes};
+  Work work{.decode_bytes = state_bytes + changed_bytes(file.config, state_bytes)};
   const std::byte* const table =
       file.weights.tied() ? nullptr : file.weights.embeddings.data.data();
   for (const GgufTensor& tensor : gguf->tensors()) {
@@ -185,9 +212,50 @@ Result<Stand> stand_at(const std::shared_ptr<const Model>& model, std::uint64_t 
   return stand;
 }
 
+/// What the host can do, asked before and after each measurement; nothing on other devices.
+class Limits {
+ public:
+  static Result<Limits> create(bool on_host, int threads, std::uint64_t weight_bytes) {
+    Limits limits;
+    if (!on_host) return limits;
+    RUNNEL_TRY(limits.meter_, cpu::RooflineMeter::create(threads, weight_bytes));
+    limits.look();
+    return limits;
+  }
+
+  /// The share of the bandwidth for decode, of the int8 arithmetic for prefill, that the last repetition of `m` had.
+  void hold_against(Measurement& m, const Work& work) {
+    if (!meter_) return;
+    const cpu::Roofline before = last_;
+    look();
+    const double read = (before.read_bytes_per_second + last_.read_bytes_per_second) / 2;
+    const double ops = (before.int8_ops_per_second + last_.int8_ops_per_second) / 2;
+    m.shares.push_back(m.rates.back() * (m.test != "prefill"
+                                             ? static_cast<double>(work.decode_bytes) / read
+                                             : static_cast<double>(work.prefill_ops) / ops));
+  }
+
+  std::optional<cpu::Roofline> medians() const {
+    if (!meter_) return std::nullopt;
+    return cpu::Roofline{.read_bytes_per_second = median_of(reads_),
+                         .int8_ops_per_second = median_of(ops_)};
+  }
+
+ private:
+  void look() {
+    last_ = meter_->measure();
+    reads_.push_back(last_.read_bytes_per_second);
+    ops_.push_back(last_.int8_ops_per_second);
+  }
+
+  std::optional<cpu::RooflineMeter> meter_;
+  cpu::Roofline last_;
+  std::vector<double> reads_, ops_;
+};
+
 /// All tests of all depths, in turns.
 Result<std::vector<Measurement>> measure_all(const std::shared_ptr<const Model>& model,
-                                             const Options& o) {
+                                             const Options& o, const Work& work, Limits& limits) {
   ProgressBar bar("Measuring");
   const double steps = static_cast<double>(o.depths.size()) + o.repetitions;
   double step = 0.0;
@@ -199,7 +267,10 @@ Result<std::vector<Measurement>> measure_all(const std::shared_ptr<const Model>&
   }
   for (int i = 0; i < o.repetitions; ++i) {
     for (Stand& stand : stands) {
-      for (Measurement& m : stand.tests) RUNNEL_CHECK_OK(measure(stand.start, stand.chosen, m));
+      for (Measurement& m : stand.tests) {
+        RUNNEL_CHECK_OK(measure(stand.start, stand.chosen, m));
+        limits.hold_against(m, work);
+      }
     }
     bar.update(++step / steps);
   }
@@ -219,14 +290,6 @@ struct Report {
   Work work;
   std::optional<cpu::Roofline> roof;  // of the host, if that computes
   std::vector<Measurement> results;
-
-  /// The share of the bandwidth for decode, of the int8 arithmetic for prefill; nothing if it is unknown.
-  std::optional<double> share(const Measurement& m) const {
-    if (!roof) return std::nullopt;
-    return m.test != "prefill"
-               ? m.median() * static_cast<double>(work.decode_bytes) / roof->read_bytes_per_second
-               : m.median() * static_cast<double>(work.prefill_ops) / roof->int8_ops_per_second;
-  }
 };
 
 std::string to_json(const Report& r) {
@@ -241,8 +304,8 @@ std::string to_json(const Report& r) {
       row["drawn_ahead"] = m.host_draws.empty();
       if (!m.host_draws.empty()) row["not_drawn_ahead"] = m.host_draws;
     }
-    if (const auto part = r.share(m))
-      row[m.test != "prefill" ? "bandwidth_share" : "int8_share"] = *part;
+    if (!m.shares.empty())
+      row[m.test != "prefill" ? "bandwidth_share" : "int8_share"] = median_of(m.shares);
     rows.push_back(std::move(row));
   }
   const nlohmann::ordered_json out = {
@@ -293,7 +356,8 @@ std::string to_text(const Report& r) {
                   static_cast<unsigned long long>(m.tokens),
                   static_cast<unsigned long long>(m.depth), m.median(), *least, *most);
     text += row;
-    if (const auto part = r.share(m)) text += "          " + format_number(100.0 * *part, 0) + " %";
+    if (!m.shares.empty())
+      text += "          " + format_number(100.0 * median_of(m.shares), 0) + " %";
     text += "\n";
   }
   const auto sampled = std::find_if(r.results.begin(), r.results.end(),
@@ -317,10 +381,10 @@ Result<int> run(const Options& o) {
       o.model.threads > 0 ? o.model.threads : static_cast<int>(std::thread::hardware_concurrency());
   r.memory = peak_memory_bytes();  // before the buffers of the measurements below
   RUNNEL_TRY(r.work, work_per_token(o.model, r.info.state_bytes));
-  if (r.device.backend == "cpu" || r.device.backend == "reference") {
-    RUNNEL_TRY(r.roof, cpu::measure_roofline(r.threads, r.info.weight_bytes));
-  }
-  RUNNEL_TRY(r.results, measure_all(model, o));
+  const bool on_host = r.device.backend == "cpu" || r.device.backend == "reference";
+  RUNNEL_TRY(Limits limits, Limits::create(on_host, r.threads, r.info.weight_bytes));
+  RUNNEL_TRY(r.results, measure_all(model, o, r.work, limits));
+  r.roof = limits.medians();
   return write_out(o.json ? to_json(r) : to_text(r)) ? kOk : kFailed;
 }
 
@@ -334,8 +398,8 @@ Command add_bench(CLI::App& program) {
       "where they are not given, and with --json-schema also one JSON text after the other by\n"
       "these. A depth is how many tokens were read before. The limit of decode is the bandwidth "
       "of\n"
-      "reading a buffer as large as the model, that of prefill the int8 arithmetic of its layers;\n"
-      "both are measured first.\n\n"
+      "reading a buffer as large as the model (256 MiB at most), that of prefill the int8\n"
+      "arithmetic of its layers; both are measured before and after each repetition.\n\n"
       "Examples:\n"
       "  runnel bench model.gguf\n"
       "  runnel bench model.gguf --depth 0 --depth 8192 -r 9 -t 2 --json\n"

@@ -79,8 +79,9 @@ Status measure(const char* path, int threads, int tokens, int rounds) {
       const std::unique_ptr<DeviceModel> model,
       backend->load({.config = file.config, .weights = file.weights, .keep_alive = file.file}));
   RUNNEL_TRY(const std::unique_ptr<RecurrentState> state, model->create_state());
-  RUNNEL_TRY(const cpu::Roofline roof,
-             cpu::measure_roofline(threads, model->memory().weight_bytes));
+  RUNNEL_TRY(cpu::RooflineMeter meter,
+             cpu::RooflineMeter::create(threads, model->memory().weight_bytes));
+  const cpu::Roofline roof = meter.measure();
   std::printf("%s: %.1f GB/s read, %.0f int8 Gop/s\n", backend->device().name.c_str(),
               roof.read_bytes_per_second * 1e-9, roof.int8_ops_per_second * 1e-9);
 
