@@ -168,9 +168,10 @@ void GenerationWorker::answer(const AnswerRequest& request, const std::stop_toke
 Status GenerationWorker::tryAnswers(const AnswerRequest& request, const std::stop_token& stop,
                                     AnswerReport& report) {
   constexpr std::size_t kAnswers = 3;
+  constexpr float kTemperature = 0.8F;  // where the model's or the user's is none
   GenerationOptions options = optionsOf(request);
   // Three times the likeliest would be three times the same.
-  if (options.sampling.temperature <= 0) options.sampling.temperature = 0.8F;
+  if (options.sampling.temperature <= 0) options.sampling.temperature = kTemperature;
   std::array<PieceJoiner, kAnswers> joiners;
   const auto emitPiece = [&](std::size_t which) {
     return [this, which, &request](const QString& piece) {
