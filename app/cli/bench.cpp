@@ -219,8 +219,12 @@ class Limits {
     Limits limits;
     if (!on_host) return limits;
     RUNNEL_TRY(limits.meter_, cpu::RooflineMeter::create(threads, weight_bytes));
-    limits.look();
     return limits;
+  }
+
+  /// Before the first repetition; what is found behind one stands before the next, too.
+  void begin() {
+    if (meter_) look();
   }
 
   /// The share of the bandwidth for decode, of the int8 arithmetic for prefill, that the last repetition of `m` had.
@@ -265,6 +269,7 @@ Result<std::vector<Measurement>> measure_all(const std::shared_ptr<const Model>&
     stands.push_back(std::move(stand));
     bar.update(++step / steps);
   }
+  limits.begin();
   for (int i = 0; i < o.repetitions; ++i) {
     for (Stand& stand : stands) {
       for (Measurement& m : stand.tests) {

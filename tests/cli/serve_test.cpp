@@ -85,6 +85,8 @@ class CliServe : public ::testing::Test {
         std::to_string(body.size()) + "\r\n\r\n" + body;
     EXPECT_EQ(::send(client, request.data(), request.size(), MSG_NOSIGNAL),
               static_cast<ssize_t>(request.size()));
+    const timeval time{.tv_sec = 60, .tv_usec = 0};
+    ::setsockopt(client, SOL_SOCKET, SO_RCVTIMEO, &time, sizeof(time));
     std::string said;
     char bytes[4096];
     for (ssize_t n = 0; (n = ::recv(client, bytes, sizeof(bytes), 0)) > 0;)

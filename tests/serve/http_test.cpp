@@ -278,6 +278,7 @@ TEST_F(ServeHttp, AConnectionEndsAfterManyRequests) {
     }
   });
   const std::string said = read_to_end(client);
+  ::shutdown(client, SHUT_RDWR);  // whatever it still sends
   asking.join();
   ::close(client);
   const std::vector<Reply> all = answers(said);

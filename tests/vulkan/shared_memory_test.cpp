@@ -34,6 +34,15 @@ TEST(VulkanSharedMemory, OfFixedArraysIsTheirSum) {
             2U * 16 * 68 * 4);
 }
 
+TEST(VulkanSharedMemory, OfAShaderWithoutSubgroupsHasNoneOfTheirSize) {
+  // Two rows of a key, and a float for each thread, whatever the device's subgroups are.
+  const std::uint32_t constants[] = {64, 64};
+  for (const std::uint32_t lanes : {1U, 8U, 32U})
+    EXPECT_EQ(declared_shared_bytes("gated_recurrence.inputs", lanes, constants),
+              4 * (2 * 64 + kThreads));
+  EXPECT_GE(declared_shared_bytes("removal.one", kLanes, constants), 4U * 7 * 64);
+}
+
 TEST(VulkanSharedMemory, FollowsTheSubgroup) {
   const std::uint32_t constants[] = {8, kInputPlain};
   const auto of = [&](std::uint32_t lanes) {
@@ -64,6 +73,18 @@ TEST(VulkanSharedMemory, FollowsTheConstants) {
     for (const std::uint32_t n : arrays) bytes += round_up(std::uint64_t{4} * n, 16U);
     EXPECT_EQ(declared_shared_bytes("slot_attention", kLanes, constants), bytes)
         << "heads of " << k << " and " << v << ", " << sinks + window << " positional";
+  }
+}
+
+TEST(VulkanSharedMemory, OfTilesStaysBelowTheirLimit) {
+  // Output, threads, then tokens, rows, units of a step and halves of the splits.
+  for (const std::vector<std::uint32_t>& split :
+       {std::vector<std::uint32_t>{0, 128, 128, 128, 4, 2},
+        {0, 256, 128, 128, 8, 1},
+        {0, 256, 128, 256, 4, 1}}) {
+    const std::uint64_t bytes = declared_shared_bytes("matmul_tiles", kLanes, split);
+    EXPECT_GE(bytes, 16U * split[5] * (split[2] + split[3]) * (split[4] + 1));
+    EXPECT_LE(bytes, kTilesSharedBytes);
   }
 }
 

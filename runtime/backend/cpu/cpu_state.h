@@ -12,11 +12,11 @@
 
 namespace runnel::cpu {
 
-/// One layer's share of a native state, in floats. Per kv head: positional keys [positional lanes / 16, K, 16], memory
-/// keys [memory lanes / 16, K, 16], or [K, memory lanes] of a recurrence with slots, positional values [P, channels],
-/// memory values [M, channels], more numbers as in the canonical layout; lanes, channels and more rounded up to 16; after the heads the conv tails and shifts as in the canonical layout. What
-/// the padding holds never reaches an output. A recurrence of one pass has its state where memory values are, a row for
-/// each feature.
+/// One layer's share of a native state, in floats. Per kv head: positional keys [positional lanes / 16, K, 16],
+/// memory keys [memory lanes / 16, K, 16], or [K, memory lanes] of a recurrence with slots, positional values [P,
+/// channels], memory values [M, channels], more numbers as in the canonical layout; lanes, channels and more rounded
+/// up to 16; after the heads the conv tails and shifts as in the canonical layout. What the padding holds never
+/// reaches an output. A recurrence of one pass has its state where memory values are, a row for each feature.
 struct NativeLayer {
   LayerState canonical;
   std::size_t offset = 0;  // in the native state

@@ -16,8 +16,8 @@ struct Roofline {
   double int8_ops_per_second = 0;
 };
 
-/// Holds the buffer and the threads, so that it can be asked again and again, between the runs that are held against it:
-/// on a machine with neighbours both change from second to second. One caller at a time.
+/// Holds the buffer and the threads, so that it can be asked again and again, between the runs that are held against
+/// it: on a machine with neighbours both change from second to second. One caller at a time.
 class RooflineMeter {
  public:
   /// @param buffer_bytes  size of the buffer to stream, e.g. that of a model; at most 256 MiB of it are taken
@@ -27,7 +27,7 @@ class RooflineMeter {
   RooflineMeter& operator=(RooflineMeter&&) noexcept;
   ~RooflineMeter();
 
-  /// Both as they are now, medians of some passes: takes about 80 ms.
+  /// Both as they are now, medians of at least three passes: takes 60 ms or more.
   Roofline measure();
 
  private:

@@ -23,7 +23,7 @@ namespace {
 constexpr int kLaneBlock = 64;     // slots of an item: 16 KiB of keys at 64 channels
 constexpr int kChannelBlock = 64;  // channels of an item: 16 KiB of values at 64 slots
 constexpr int kTokenBlock = 16;    // tokens of an item that prepares or joins
-constexpr std::size_t kFirstValueBytes = std::size_t{16} << 10;
+constexpr std::size_t kFirstValueBytes = std::size_t{16} << 10;  // what slot_values() takes at once
 
 std::ptrdiff_t at(int a, int b) { return std::ptrdiff_t{a} * b; }
 

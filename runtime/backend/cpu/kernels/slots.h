@@ -167,7 +167,7 @@ void slot_softmax(const SlotSoftmaxArgs& s) {
   for (int i = 0; i < lanes; i += kLanes) store(s.logits + i, mul(load(s.logits + i), inverse));
 }
 
-/// Rows of V~, a kind of slots, that one token after the other takes while they are in the first cache.
+/// Rows of V~, of one kind of slots, that one token after the other takes, and all query heads: they stay in a cache.
 struct ValueRows {
   float* state;    // [end][dim], of the kind
   int begin, end;  // rows
@@ -175,7 +175,8 @@ struct ValueRows {
   bool first;  // outputs begin with them: else they are added
 };
 
-/// N registers of channels, one token, rows [begin, end), G heads: V~ <- alpha V~ + write v (kUpdate); out[h] (+)= p_h . V~.
+/// N registers of channels, one token, rows [begin, end), G heads:
+///   V~ <- alpha V~ + write v (kUpdate), out[h] (+)= p_h . V~
 template <int N, int G, bool kUpdate>
 inline void values_step(const SlotValuesArgs& s, const ValueRows& rows, int end, int channel,
                         int token, int head) {
@@ -208,11 +209,11 @@ inline void values_step(const SlotValuesArgs& s, const ValueRows& rows, int end,
     });
     row += s.dim;
   };
-  if (s.tokens == 1 && head == 0 && channel % 16 == 0) {
+  if (s.tokens == 1 && s.begin == 0 && s.end == s.dim && head == 0 && channel % 16 == 0) {
     // As many lines as this pass takes, in their order, of the rows behind these.
     constexpr int kStep = N * kLanes > 16 ? N * kLanes : 16;
     const ptrdiff_t count = rows.end - rows.begin;
-    const float* next = row + count * s.dim + (channel - s.begin) * (count - 1);
+    const float* next = row + count * s.dim + channel * (count - 1);
     for (int m = rows.begin; m < end; ++m, next += kStep) {
       unroll<kStep / 16>(
           [&](auto i) RUNNEL_INLINE_LAMBDA { __builtin_prefetch(next + 16 * i, kUpdate ? 1 : 0); });
@@ -277,7 +278,7 @@ void values_rows(const SlotValuesArgs& s, const ValueRows& rows) {
                             ? static_cast<int>(position) + 1
                             : positional;
       end = valid < end ? valid : end;
-      if (end <= rows.begin && !rows.first) continue;
+      if (end <= rows.begin) continue;
     }
     int channel = s.begin;
     for (; channel + kTogether * kLanes <= s.end; channel += kTogether * kLanes)

@@ -58,7 +58,6 @@ Result<std::shared_ptr<Device>> Device::create(std::shared_ptr<Instance> instanc
   }
   device->tuning_ = use.tuning;
   device->lost_ = use.lost;
-  constexpr std::uint32_t kTilesSharedBytes = 40U << 10;  // of matmul_tiles
   const bool tiles = use.cooperative_matrix && use.subgroups && c.shared_bytes >= kTilesSharedBytes;
   c.khr_matrices = c.khr_matrices && tiles && use.khr_matrices;
   c.nv_matrices = c.nv_matrices && tiles && !c.khr_matrices;

@@ -16,6 +16,9 @@
 
 namespace runnel::vulkan {
 
+/// Shared memory that matmul_tiles stays within.
+inline constexpr std::uint32_t kTilesSharedBytes = 40U << 10;
+
 /// Work splits of products of few tokens and of slots, chosen by measuring; 0: by the shapes.
 struct Tuning {
   std::uint32_t team_rows = 0;    // rows that a team of lanes computes at once

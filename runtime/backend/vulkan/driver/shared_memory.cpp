@@ -33,10 +33,7 @@ enum Op : std::uint32_t {
   kISub = 130,
   kIMul = 132,
   kUDiv = 134,
-  kSDiv = 135,
   kUMod = 137,
-  kLogicalEqual = 164,
-  kLogicalNotEqual = 165,
   kLogicalOr = 166,
   kLogicalAnd = 167,
   kLogicalNot = 168,
@@ -48,9 +45,7 @@ enum Op : std::uint32_t {
   kULessThan = 176,
   kULessThanEqual = 178,
   kShiftRightLogical = 194,
-  kShiftLeftLogical = 196,
   kBitwiseOr = 197,
-  kBitwiseAnd = 199,
 };
 constexpr std::uint32_t kDecorationSpecId = 1, kStorageWorkgroup = 4;
 constexpr std::size_t kHeader = 5, kBound = 3;
@@ -204,17 +199,14 @@ class Module {
         return b == 0 ? 0 : a / b;
       case kUMod:
         return b == 0 ? 0 : a % b;
-      case kLogicalEqual:
       case kIEqual:
         return a == b ? 1 : 0;
-      case kLogicalNotEqual:
       case kINotEqual:
         return a != b ? 1 : 0;
       case kLogicalOr:
       case kBitwiseOr:
         return a | b;
       case kLogicalAnd:
-      case kBitwiseAnd:
         return a & b;
       case kUGreaterThan:
         return a > b ? 1 : 0;
@@ -226,8 +218,6 @@ class Module {
         return a <= b ? 1 : 0;
       case kShiftRightLogical:
         return b < 32 ? a >> b : 0;
-      case kShiftLeftLogical:
-        return b < 32 ? a << b : 0;
       default:
         return std::nullopt;
     }
@@ -250,7 +240,8 @@ std::uint64_t declared_shared_bytes(std::span<const std::uint32_t> words, std::u
 std::uint64_t declared_shared_bytes(std::string_view shader, std::uint32_t subgroup,
                                     std::span<const std::uint32_t> constants) {
   const FoundShader found = find_shader(shader, subgroup);
-  return found.words.empty() ? 0 : declared_shared_bytes(found.words, subgroup, constants);
+  if (found.words.empty()) return 0;
+  return declared_shared_bytes(found.words, found.sized ? subgroup : 1, constants);
 }
 
 }  // namespace runnel::vulkan

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shared memory that a compiled shader declares, read from its SPIR-V: sizes of arrays stand in the shaders alone.
+// Shared memory that a compiled shader declares, read from its SPIR-V.
 #pragma once
 
 #include <cstdint>
