@@ -670,9 +670,8 @@ class EngineTest : public EngineFixture {
     const qint64 before = chat().conversation();
     m_app->library()->importFrom(QUrl::fromLocalFile(json));
     QTRY_VERIFY(chat().conversation() != before);
-    QTRY_COMPARE(chat().messages()->rowCount(), 2);
-    QCOMPARE(chat().lengthKnown(), false);
-    QVERIFY(chat().length() > 5);
+    QTRY_COMPARE(chat().messages()->rowCount(), 2);  // as many as the chat before had
+    QTRY_VERIFY(!chat().lengthKnown() && chat().length() > 5);
     say(QStringLiteral("Go on"));  // read again from its text
     QCOMPARE(chat().messages()->rowCount(), 4);
   }
