@@ -140,8 +140,8 @@ NarrowShape NarrowShape::of(const StepModel& m, const StepDevice& d) {
     return s;
   }
   const HeadShape head = HeadShape::of(m, d);
-  if (head.fits && head.draws && head.dot && kept(*m.head) == BlockType::q8_0 && s.groups <= s.threads &&
-      divide_up(width / 16, head.team) <= kMostHeadItems)
+  if (head.fits && head.draws && head.dot && kept(*m.head) == BlockType::q8_0 &&
+      s.groups <= s.threads && divide_up(width / 16, head.team) <= kMostHeadItems)
     s.head_team = head.team;
   s.shader = step_shader("narrow_step.", BlockType::q4_0, true);
   s.constants = constants_of(m, d, s);
