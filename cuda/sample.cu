@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Launches the sampler: one block, after the kernels that made the logits.
 #include "cuda/device/launch.cuh"
-#include "cuda/device/sample.cuh"
+#include "cuda/device/sample/chain.cuh"
 
 namespace runnel::cuda {
 namespace {

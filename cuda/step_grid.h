@@ -162,9 +162,10 @@ struct DecodeTuning {
   std::int32_t cluster_blocks = 0;  // 0: kClusterBlocks
 };
 
-/// A draw of the largest logit, made in the kernel: by the last block to finish its rows of the head.
+/// What blocks keep of their rows of the head; and a draw of the largest logit, made in the kernel by the last block to
+/// finish them.
 struct DecodeChoice {
-  std::uint64_t* best = nullptr;     // [grid] of each block
+  std::uint64_t* best = nullptr;     // [grid] of each block; null: nothing is kept
   std::uint32_t* counted = nullptr;  // blocks that have written theirs; 0 between tokens
   NextStep next;                     // without a token: none is to be drawn
 };

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cuda/device/launch.cuh"
 #include "cuda/device/step/grid_even.cuh"
 #include "cuda/step_grid_even.h"
 
@@ -9,6 +10,7 @@ template <int kShape, BlockType kType, unsigned kTypes>
 __global__ void __launch_bounds__(kDecodeAllThreads, 1)
     decode_even_kernel(const __grid_constant__ Decode p) {
 #if __CUDA_ARCH__ >= 900
+  chain_trigger();  // a draw of the token gets ready meanwhile
   decode_thread(p, [](int cta) { consume_even<kEvenShapes[kShape], kType, kTypes>(cta); });
 #endif
 }

@@ -316,7 +316,16 @@ __device__ __forceinline__ void with_type(BlockType type, F&& f) {
       return f.template operator()<BlockType::bf16>();
     case BlockType::f16:
       return f.template operator()<BlockType::f16>();
-    default:
+    case BlockType::f32:
+    // No matrix is of these: they are packed as others (pack.h).
+    case BlockType::q4_1:
+    case BlockType::q5_1:
+    case BlockType::q2_k:
+    case BlockType::q3_k:
+    case BlockType::iq4_nl:
+    case BlockType::iq4_xs:
+    case BlockType::i8:
+    case BlockType::i32:
       return f.template operator()<BlockType::f32>();
   }
 }

@@ -6,16 +6,24 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
+#include <functional>
+#include <numeric>
+#include <optional>
 
 #include "cuda/device/cluster/layers.cuh"
+#include "cuda/device/sample/blocks.cuh"
 #include "cuda/device/step/fixed_head.cuh"
 #include "cuda/device/step/grid.cuh"
 #include "cuda/device/step/grid_even.cuh"
+#include "runtime/backend/cuda/sample_setup.h"
 #include "runtime/backend/cuda/step/cluster_program.h"
 #include "runtime/backend/cuda/step/grid_program.h"
 #include "runtime/backend/reference/reference_backend.h"
 #include "runtime/model/forward.h"
+#include "runtime/sampling/sampler.h"
 #include "tests/support/compare.h"
+#include "tests/support/host_draws.h"
 #include "tests/support/random.h"
 #include "tests/support/random_model.h"
 #include "tests/support/shapes.h"
@@ -57,8 +65,9 @@ struct Emulated {
   bool fixed_head = false;     // inputs of 576 values
   std::vector<float> exchange, state, logits;
   std::uint32_t timed_out = 0;
-  // What a kernel of fixed shapes chooses, if it is asked.
-  bool choosing = false, moved = false;
+  // What a kernel of fixed shapes draws by, if it is asked; and what it then leaves.
+  std::optional<cuda::Sample> draw;
+  bool moved = false;
   std::vector<std::uint64_t> choices;
   std::uint32_t counted = 0;
   std::int32_t chosen = -1;
@@ -107,11 +116,11 @@ struct Emulated {
     d.final_bit = (position & 1U) == 0 ? 1U : 0U;
     d.timed_out = &timed_out;
     d.poll_limit = 1U << 30;
-    if (d.even != 0 && choosing) {
-      choices.resize(static_cast<std::size_t>(d.grid), ~0ULL);
-      d.choice = {.best = choices.data(),
-                  .counted = &counted,
-                  .next = {.token = &chosen, .segment = &segment, .drawn = &drawn, .ticket = 7}};
+    if (draw) {
+      choices.assign(static_cast<std::size_t>(d.grid), ~0ULL);
+      draw->next = {.token = &chosen, .segment = &segment, .drawn = &drawn, .ticket = 7};
+      d.choice = {.best = choices.data(), .counted = &counted};
+      if (draws_largest(*draw)) d.choice.next = draw->next;
     }
     if (in_cluster && !run_layers(d, seed)) return false;
     if (fixed_head) {
@@ -148,10 +157,25 @@ struct Emulated {
             cuda::decode_thread(d, [](int cta) { cuda::consume<~0U, 4, 0, 0, 0>(cta); });
           }
         });
-    const bool through = grid.run();
+    bool through = grid.run();
+    if (draw && !draws_largest(*draw)) through = draw_from_choices(d, seed) && through;
     use += static_cast<std::uint32_t>(d.num_layers);
     ++position;
     moved = segment.position == position;
+    return through;
+  }
+
+  /// What follows the kernel.
+  bool draw_from_choices(const cuda::Decode& d, unsigned seed) {
+    const std::vector<float> before = logits;
+    draw->logits = logits.data();
+    const cuda::BlockChoices from = cuda::kept_choices(program, choices.data());
+    simt::Grid grid(
+        1, cuda::kSampleBlocksThreads, sizeof(cuda::SampleBlocksShared), seed,
+        [this, &from] { cuda::SampleBlocks(*draw, from, cuda::kSampleBlocksThreads).run(); });
+    const bool through = grid.run();
+    EXPECT_EQ(std::memcmp(before.data(), logits.data(), d.vocab * sizeof(float)), 0)
+        << "the logits are not what they were";
     return through;
   }
 
@@ -465,10 +489,11 @@ TEST_P(DecodeEmulated, MatchesTheReference) {
   for (int i = 0; i < each.tokens; ++i) {
     const std::vector<TokenId> token = random.tokens(1, each.config.vocab_size);
     const std::vector<float> logits = host.run(*expected, token);
-    actual.choosing = each.even && i % 2 == 0;
+    if (each.even && i % 2 == 0) actual.draw.emplace();
     ASSERT_TRUE(actual.step(token[0], static_cast<unsigned>(i))) << "stuck at token " << i;
     ASSERT_EQ(actual.timed_out, 0U);
-    if (actual.choosing) expect_largest_chosen(actual);
+    if (actual.draw) expect_largest_chosen(actual);
+    actual.draw.reset();
     const double error = rms_relative_error(actual.logits, logits);
     const double state = rms_relative_error(actual.state, host.canonical(*expected));
     if (i == each.tokens - 1)
@@ -487,11 +512,123 @@ TEST(EvenEmulated, WithoutANumberAmongTheLogitsNoTokenIsChosen) {
   Emulated one(make_random_model(each->config, each->parts, 94), each->grid, each->tuning, false);
   const std::vector<float> none(static_cast<std::size_t>(each->config.hidden_size), NAN);
   one.program.layers.back().norms[4] = none.data();
-  one.choosing = true;
+  one.draw.emplace();
   ASSERT_TRUE(one.step(1, 0));
   EXPECT_EQ(one.drawn, std::uint64_t{7} << 32 | cuda::kNoToken);
   EXPECT_EQ(one.chosen, 0);
   EXPECT_TRUE(one.moved);
+}
+
+/// A draw's memory, which is the host's.
+struct DrawMemory {
+  cuda::SampleSetup setup;
+  std::vector<std::uint32_t> longest, weights;
+  std::vector<float> kept;
+  cuda::Sample sample;
+
+  DrawMemory(const SamplingOptions& options, std::int32_t vocab, std::span<const TokenId> recent)
+      : setup(cuda::make_sample_setup(options, vocab, recent, {.piece = drawn_piece})),
+        longest(static_cast<std::size_t>(vocab), 0),
+        weights(static_cast<std::size_t>(vocab), kNoWeight),
+        kept(setup.dry_recent.size(), NAN),
+        sample(setup.sample) {
+    sample.dry_losses = setup.dry_losses.data();
+    sample.dry_breakers = setup.breakers.data();
+    sample.dry_recent = setup.dry_recent.data();
+    sample.dry_recent_at = &setup.dry_recent_at;
+    sample.dry_lengths = setup.dry_lengths.data();
+    sample.dry_longest = longest.data();
+    sample.dry_kept = kept.data();
+    sample.weights = weights.data();
+  }
+  bool weighed_all() const { return weights[0] != kNoWeight; }
+  static constexpr std::uint32_t kNoWeight = 0xA5A5A5A5U;  // more than any
+};
+
+struct DrawCase {
+  const char* name;
+  SamplingOptions sampling;
+  bool differs = false;     // from the same without DRY
+  bool weighs_all = false;  // more tokens than the list holds
+};
+
+/// Writes the likeliest tokens into the past, each behind a token like the last: DRY makes them less likely.
+void say_likely_tokens(const std::vector<float>& logits, std::vector<TokenId>& tokens) {
+  constexpr std::size_t kSaid = 6;
+  std::vector<TokenId> order(logits.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::partial_sort(order, order.begin() + kSaid, std::greater{}, [&logits](TokenId token) {
+    return logits[static_cast<std::size_t>(token)];
+  });
+  for (std::size_t i = 0; i < kSaid; ++i) {
+    const std::size_t at = tokens.size() - 20 - 90 * i;
+    tokens[at] = tokens.back(), tokens[at + 1] = order[i];
+  }
+}
+
+TEST(EvenEmulated, DrawsTheTokenOfTheHost) {
+  const auto all = cases();
+  const auto each = std::find_if(all.begin(), all.end(), [](const Case& c) {
+    return c.even && c.parts.linear == BlockType::q8_0;
+  });
+  ModelConfig config = each->config;
+  set_layers(config, 1);
+  config.vocab_size = 9001;  // a thread has up to two rows
+  const RandomModel model = make_random_model(config, each->parts, 95);
+  Random random(96);
+  const std::vector<TokenId> recent = random.tokens(1400, config.vocab_size);
+  SamplingOptions dry;
+  dry.dry_multiplier = 100.0F;
+  dry.dry_allowed_length = 1;
+  SamplingOptions broken = dry;
+  broken.dry_breakers = {"x"};
+  const auto with = [](SamplingOptions o, float temperature, float min_p) {
+    o.temperature = temperature, o.min_p = min_p, o.seed = 5;
+    return o;
+  };
+  const std::vector<DrawCase> draws = {{"greedy", {}},
+                                       {"dry", dry, true},
+                                       {"min_p", with({}, 0.3F, 0.1F)},
+                                       {"min_p_dry", with(dry, 0.3F, 0.1F), true},
+                                       {"many_dry", with(broken, 1.0F, 0.1F)},
+                                       {"all_dry", with(dry, 30.0F, 0.001F), false, true}};
+  for (const DrawCase& draw : draws) {
+    SCOPED_TRACE(draw.name);
+    Emulated one(model, each->grid, each->tuning, false);
+    Emulated other(model, each->grid, each->tuning, false);  // says beforehand what comes
+    std::vector<TokenId> tokens = recent;
+    one.position = other.position = tokens.size() - 1;
+    SamplingOptions plain = draw.sampling;
+    plain.dry_multiplier = 0.0F;
+    auto sampler = Sampler::create(draw.sampling, config.vocab_size, drawn_piece);
+    auto without = Sampler::create(plain, config.vocab_size);
+    ASSERT_TRUE(sampler && without);
+    bool differs = !draw.differs;
+    for (unsigned i = 0; i < 2; ++i) {
+      if (draw.sampling.dry_multiplier > 0.0F) {
+        ASSERT_TRUE(other.step(tokens.back(), i));
+        say_likely_tokens(other.logits, tokens);
+      }
+      DrawMemory memory(draw.sampling, config.vocab_size, tokens);
+      ASSERT_TRUE(cuda::draws_by_blocks(memory.sample));
+      one.draw = memory.sample;
+      ASSERT_TRUE(one.step(tokens.back(), i)) << "stuck";
+      const auto token = sampler->sample(one.logits, tokens, tokens.size());
+      ASSERT_TRUE(token);
+      differs = differs || *without->sample(one.logits, tokens, tokens.size()) != *token;
+      ASSERT_EQ(one.chosen, *token) << "token " << i;
+      EXPECT_EQ(one.drawn, std::uint64_t{7} << 32 | static_cast<std::uint32_t>(*token));
+      EXPECT_TRUE(one.moved);
+      EXPECT_EQ(one.counted, 0U);
+      EXPECT_EQ(memory.weighed_all(), draw.weighs_all);
+      tokens.push_back(*token);
+      const auto next =
+          cuda::make_sample_setup(draw.sampling, config.vocab_size, tokens, {.piece = drawn_piece});
+      EXPECT_EQ(memory.setup.dry_lengths, next.dry_lengths);
+      EXPECT_TRUE(std::ranges::all_of(memory.longest, [](auto length) { return length == 0; }));
+    }
+    EXPECT_TRUE(differs) << "not a case in which DRY matters";
+  }
 }
 
 // Whose layers are wider than the ones emulated above, and thirty.

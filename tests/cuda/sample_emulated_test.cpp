@@ -12,7 +12,7 @@
 #include <numeric>
 #include <set>
 
-#include "cuda/device/sample.cuh"
+#include "cuda/device/sample/chain.cuh"
 #include "runtime/backend/cuda/sample_setup.h"
 #include "runtime/sampling/sampler.h"
 #include "tests/support/host_draws.h"

@@ -14,7 +14,7 @@
 // everything of the layer before. So one bit tells this use of a place from the last.
 #pragma once
 
-#include "cuda/device/choice.cuh"
+#include "cuda/device/sample/choice.cuh"
 #include "cuda/device/step/inputs.cuh"
 #include "cuda/device/step/products.cuh"
 #include "cuda/device/step/slots.cuh"

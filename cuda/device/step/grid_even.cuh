@@ -397,14 +397,8 @@ __device__ __forceinline__ void even_phase(Ring& ring, int phase, int tid, unsig
   marks.mark();
 }
 
-/// The best choice of a warp's lanes, in all of them.
-__device__ __forceinline__ std::uint64_t warp_choice(std::uint64_t best) {
-  const unsigned key = __reduce_max_sync(~0U, unsigned(best >> 32));
-  const unsigned token = __reduce_max_sync(~0U, unsigned(best >> 32) == key ? unsigned(best) : 0U);
-  return std::uint64_t(key) << 32 | token;
-}
-
-/// Chooses the next token, behind the head. `best`: of this thread's rows.
+/// Keeps this block's choice, behind the head; with a place for the token the last block chooses it. `best`: of this
+/// thread's rows.
 __device__ __forceinline__ void choose_token(std::uint64_t best, int tid) {
   const Decode& p = program<0>(0);
   const DecodeChoice& choice = p.choice;
@@ -418,9 +412,9 @@ __device__ __forceinline__ void choose_token(std::uint64_t best, int tid) {
   std::uint32_t before = 0;
   if (lane == 0) {
     store_choice(choice.best + block_index(), best);
-    before = count_block(choice.counted);
+    if (choice.next.token != nullptr) before = count_block(choice.counted);
   }
-  if (__shfl_sync(~0U, before, 0) + 1 != unsigned(p.grid)) return;
+  if (choice.next.token == nullptr || __shfl_sync(~0U, before, 0) + 1 != unsigned(p.grid)) return;
   sync_warp();  // what the first lane acquired is there for all
   best = 0;
 #pragma unroll 1
@@ -472,7 +466,7 @@ __device__ __forceinline__ void consume_even(int cta) {
   constexpr int kWholeSteps = kShape.splits == 0 ? kShape.wide : 0;
   const std::uint64_t best =
       do_phase<kTypes, 0, kWholeSteps, kWholeSteps>(ring, phases, 4, opaque(tid), in_layers, marks);
-  if (program<0>(0).choice.next.token != nullptr) choose_token(best, thread_index());
+  if (program<0>(0).choice.best != nullptr) choose_token(best, thread_index());
 }
 
 }  // namespace runnel::cuda

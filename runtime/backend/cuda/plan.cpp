@@ -214,11 +214,10 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
 
   /// One token and its logits, as a graph that is recorded on first use. Everything that differs
   /// between sessions and tokens is read from device memory, so one graph serves them all.
-  Status launch_step(const Launch& l, const NextStep* largest) override {
+  Status launch_step(const Launch& l, const Sample* draw) override {
     if (step_kernel_ != nullptr) {
       const PlanBuffers& b = recorder_->buffers();
-      return step_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get(),
-                                  largest);
+      return step_kernel_->launch(l.stream, b.tokens.get(), b.segments.get(), b.logits.get(), draw);
     }
     if (!step_) {
       const Pass one{.launch = l, .tokens = 1, .num_segments = 1, .many = false};
@@ -230,7 +229,9 @@ class CudaPlan final : public Plan, private StepHost, private PassProbe {
     return check(cudaGraphLaunch(step_.get(), l.stream), "launch a step");
   }
 
-  bool chooses() const override { return step_kernel_ != nullptr && step_kernel_->chooses(); }
+  bool draws(const Sample& sample) const override {
+    return step_kernel_ != nullptr && step_kernel_->draws(sample);
+  }
 
   std::shared_ptr<ResidentModel> m_;
   int max_tokens_;

@@ -18,6 +18,7 @@ void add_dry(const SamplingOptions& options, std::span<const TokenId> recent, Br
   Sample& s = setup.sample;
   Dry dry(options, s.vocab, std::move(texts.piece));
   if (!dry.on()) return;
+  static_assert(SamplingOptions::kMaxPenaltyWindow == kSampleDistances);
   s.dry_range = options.dry_range;
   s.dry_allowed = static_cast<std::uint32_t>(options.dry_allowed_length);
   const std::span<const std::uint16_t> lengths = dry.lengths(recent);

@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "runtime/base/try.h"
-#include "runtime/sampling/device_draws.h"
 
 namespace runnel::cuda {
 namespace {
@@ -72,8 +71,8 @@ Result<std::unique_ptr<CudaSteps>> CudaSteps::create(StepHost& host,
       make_sample_setup(sampling, vocab, recent, {.piece = std::move(piece), .known = known});
   if (!setup.breakers.empty()) s.b_.breakers.reset();
   RUNNEL_CHECK_OK(s.prepare(setup));
-  s.draws_largest_ = draws_largest(sampling) && !s.masked();
   RUNNEL_CHECK_OK(s.prepare_masks());
+  s.drawn_by_step_ = !s.masked() && host.draws(s.sample_);
   if (!setup.breakers.empty()) s.b_.breakers = sampling.dry_breakers;
   return steps;
 }
@@ -161,8 +160,7 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
   failures(pass) = host_.failures();
   sample_.next.ticket = pass;
   sample_.next.drawn = b_.drawn.get() + pass % kDrawnPlaces;
-  const bool chosen = draws_largest_ && host_.chooses();
-  RUNNEL_CHECK_OK(host_.launch_step(launch, chosen ? &sample_.next : nullptr));
+  RUNNEL_CHECK_OK(host_.launch_step(launch, drawn_by_step_ ? &sample_ : nullptr));
   if (masked()) {
     const std::size_t place = pass % kDrawnPlaces;
     mask_.words = b_.masks.get() + place * mask_words();
@@ -171,7 +169,7 @@ Status CudaSteps::launch(std::uint32_t pass, std::optional<TokenId> token) {
     mask_.ticket = pass;
     RUNNEL_CHECK_OK(check(mask_logits(launch.stream, mask_), "wait for a mask"));
   }
-  if (!chosen) RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
+  if (!drawn_by_step_) RUNNEL_CHECK_OK(check(sample(launch.stream, sample_), "draw a token"));
   state_.advance(1);
   return {};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Steps that draw their own tokens: the sampling kernel after each, its token in device memory for
-// the next step and in pinned host memory for the host.
+// Steps that draw their own tokens, within their kernel or by the sampling kernel after each: the token in device memory
+// for the next step and in pinned host memory for the host.
 #pragma once
 
 #include <memory>
@@ -46,9 +46,9 @@ class StepHost {
   virtual const PlanBuffers& buffers() const = 0;
   /// The next step's token and segment, copied in; what ran on the buffers before is done.
   virtual Status put(TokenId token, const Segment& segment) = 0;
-  /// `largest`: null or, if chooses(), a draw of the largest logit that the step makes itself.
-  virtual Status launch_step(const Launch& launch, const NextStep* largest) = 0;
-  virtual bool chooses() const = 0;
+  /// `draw`: null or, if draws(), of the next token, which the step makes itself.
+  virtual Status launch_step(const Launch& launch, const Sample* draw) = 0;
+  virtual bool draws(const Sample& sample) const = 0;
   /// Waits for the stream; the logits of the last step.
   virtual Status wait_for_logits(float* to) = 0;
   /// How often steps of this plan or others did not finish; any thread may call it. See StepKernel.
@@ -105,7 +105,7 @@ class CudaSteps final : public DrawAhead {
   StepHost& host_;
   std::shared_ptr<ResidentModel> model_;
   CudaState& state_;
-  bool draws_largest_ = false;
+  bool drawn_by_step_ = false;
   Sample sample_;
   Mask mask_;
   SampleBuffers b_;

@@ -356,4 +356,14 @@ GridProgram make_grid_program(const StepModel& model, const DeviceTensors& tenso
   return GridLayout(model, tensors, limits, tuning).make();
 }
 
+BlockChoices kept_choices(const GridProgram& program, const std::uint64_t* best) {
+  const Decode& d = program.decode;
+  const DecodeMatrix& head = program.layers.back().matrices[kDecodeInputs + 3];
+  const DecodeShape& shape = d.shapes[head.shape];
+  return {.best = best,
+          .blocks = d.grid,
+          .units = shape.tiles / shape.unit,
+          .unit_rows = shape.unit << shape.row_shift};
+}
+
 }  // namespace runnel::cuda

@@ -30,6 +30,9 @@ struct GridProgram {
 GridProgram make_grid_program(const StepModel& model, const DeviceTensors& tensors,
                               const GridLimits& limits, const DecodeTuning& tuning);
 
+/// How the blocks of an `even` program share the head's rows of which they keep choices.
+BlockChoices kept_choices(const GridProgram& program, const std::uint64_t* best);
+
 /// Divides a block's shared memory (grid_shared.cpp).
 /// @return why it does not suffice, or ""
 std::string lay_out_shared(GridProgram& program, const GridLimits& limits,

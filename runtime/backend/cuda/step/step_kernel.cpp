@@ -62,9 +62,12 @@ Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
   RUNNEL_TRY(k.exchange_, device_array<float>(2 * static_cast<std::size_t>(d.at.total) +
                                                   static_cast<std::size_t>(d.d),
                                               "what blocks exchange"));
-  if (d.even != 0 && even_kernel(d) != nullptr) {
+  if (d.even != 0 && even_kernel(d) != nullptr && d.grid <= kMostChoices) {
     RUNNEL_TRY(k.choices_, device_array<std::uint64_t>(static_cast<std::size_t>(d.grid) + 1,
                                                        "what blocks choose"));
+    d.choice.best = k.choices_.get();
+    d.choice.counted = reinterpret_cast<std::uint32_t*>(k.choices_.get() + d.grid);
+    k.kept_ = kept_choices(layout.grid, k.choices_.get());
   }
   RUNNEL_TRY(k.timed_out_, pinned_array<std::uint32_t>(1, "a flag"));
   RUNNEL_CHECK_OK(upload(k.layers_, layout.grid.layers, stream));
@@ -119,7 +122,7 @@ Status StepKernel::trace(std::uint64_t* clocks) {
 }
 
 Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
-                          float* logits, const NextStep* largest) {
+                          float* logits, const Sample* draw) {
   const std::lock_guard lock(launching_);
   if (shifted_) {
     shift_.token = token, shift_.segment = segment, shift_.logits = logits;
@@ -131,13 +134,7 @@ Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const 
   decode_.token = token;
   decode_.segment = segment;
   decode_.logits = logits;
-  decode_.choice = {};
-  if (largest != nullptr) {
-    std::uint64_t* const counted = choices_.get() + decode_.grid;
-    decode_.choice = {.best = choices_.get(),
-                      .counted = reinterpret_cast<std::uint32_t*>(counted),
-                      .next = *largest};
-  }
+  decode_.choice.next = draw != nullptr && draws_largest(*draw) ? draw->next : NextStep();
   if (in_cluster_) {
     cluster_.token = token;
     cluster_.segment = segment;
@@ -149,6 +146,8 @@ Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const 
     RUNNEL_CHECK_OK(check(head_step(stream, head_), "launch a token's head"));
   } else {
     RUNNEL_CHECK_OK(check(decode_step(stream, decode_), "launch a token"));
+    if (draw != nullptr && !draws_largest(*draw))
+      RUNNEL_CHECK_OK(check(sample_blocks(stream, *draw, kept_), "draw a token"));
   }
   decode_.use += static_cast<std::uint32_t>(decode_.num_layers);
   decode_.final_bit ^= 1U;

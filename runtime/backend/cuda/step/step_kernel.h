@@ -37,10 +37,10 @@ class StepKernel {
                                                     std::uint32_t poll_limit = kPollLimit);
 
   /// One token: reads *token and *segment on the device, advances the state, writes the logits. All calls on one stream.
-  /// @param largest  null or, if chooses(), a draw of the largest logit, which then needs no kernel of its own
+  /// @param draw  null or, if draws(), of the next token
   Status launch(cudaStream_t stream, const std::int32_t* token, const Segment* segment,
-                float* logits, const NextStep* largest = nullptr);
-  bool chooses() const { return choices_.size() > 0; }
+                float* logits, const Sample* draw = nullptr);
+  bool draws(const Sample& sample) const { return choices_.size() > 0 && draws_by_blocks(sample); }
 
   /// How often the kernel was made ready again because a token did not finish. Plans share it: one that launches
   /// keeps the number, and learns by it later what others found. Any thread may call it.
@@ -89,6 +89,7 @@ class StepKernel {
   DeviceArray<ClusterLayer> cluster_layers_;
   DeviceArray<float> exchange_;
   DeviceArray<std::uint64_t> choices_;  // [grid + 1]: of each block, and how many have chosen
+  BlockChoices kept_;
   PinnedArray<std::uint32_t> timed_out_;
 };
 

@@ -30,6 +30,13 @@ __device__ __forceinline__ std::uint32_t chosen_token(std::uint64_t choice) {
   return 0xFFFFFFFFU - std::uint32_t(choice);
 }
 
+/// The best choice of a warp's lanes, in all of them.
+__device__ __forceinline__ std::uint64_t warp_choice(std::uint64_t best) {
+  const unsigned key = __reduce_max_sync(~0U, unsigned(best >> 32));
+  const unsigned token = __reduce_max_sync(~0U, unsigned(best >> 32) == key ? unsigned(best) : 0U);
+  return std::uint64_t(key) << 32 | token;
+}
+
 /// The token that the next step consumes.
 __device__ __forceinline__ std::int32_t next_token(std::uint32_t drawn) {
   return std::int32_t(drawn == kNoToken ? 0U : drawn);
