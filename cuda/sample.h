@@ -61,6 +61,7 @@ struct Sample {
 
 /// Whether min-p alone says of each logit what is too far from the largest one to be drawn.
 constexpr bool lists_by_min_p(const Sample& s) { return s.min_weight > 1 && s.top_p_units == 0; }
+
 /// What blocks of the head keep of their rows (step_grid.h), so that few logits have to be read again.
 struct BlockChoices {
   const std::uint64_t* best =
@@ -92,7 +93,7 @@ constexpr bool draws_by_blocks(const Sample& s) {
       lists_by_min_p(s) && s.top_k == 0 && !(s.top_n_sigma > 0.0F) && !(s.xtc_probability > 0.0F);
   return one_by_one && (s.inverse_temperature == 0.0F || by_min_p);
 }
-/// The same, and by nothing but them.
+/// Whether the token is the one of the largest logit as it is, which the decode kernels of fixed shapes draw themselves.
 constexpr bool draws_largest(const Sample& s) {
   return s.biases == 0 && s.window == 0 && s.dry_range == 0 && s.inverse_temperature == 0.0F;
 }

@@ -573,7 +573,7 @@ TEST(EvenEmulated, DrawsTheTokenOfTheHost) {
   });
   ModelConfig config = each->config;
   set_layers(config, 1);
-  config.vocab_size = 9001;  // a thread has up to two rows
+  config.vocab_size = 9001;  // a block has more rows than threads that show them
   const RandomModel model = make_random_model(config, each->parts, 95);
   Random random(96);
   const std::vector<TokenId> recent = random.tokens(1400, config.vocab_size);

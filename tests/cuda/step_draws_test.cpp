@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tokens that the one-token kernels of fixed shapes draw themselves, against the host's sampler: the same, always. Skips
+// Tokens drawn by the one-token kernels of fixed shapes, or from what their blocks keep, against the host's sampler: the same, always. Skips
 // without a GPU.
 #include <gtest/gtest.h>
 
@@ -99,7 +99,7 @@ TEST_P(StepDraws, AreTheHosts) {
 
 INSTANTIATE_TEST_SUITE_P(Cuda, StepDraws,
                          testing::Values(Case{"wide", "wide", 5000},
-                                         // A thread has up to two rows of the head.
+                                         // More rows of the head than a block has threads.
                                          Case{"half_b", "0.5B", 70001},
                                          Case{"one_and_a_half_b", "1.5B", 5003}),
                          [](const auto& each) { return std::string(each.param.name); });

@@ -63,14 +63,10 @@ class SampleBlocks {
  private:
   /// Lists what DRY takes from which tokens.
   __device__ void find_lowered(const Repetitions& before) {
-    before.for_each(tid_, threads_, [this](std::int32_t token, std::uint32_t length, int, int) {
-      atomicMax(s_.dry_longest + token, length);
-    });
+    before.mark(tid_, threads_);
     sync_block();
-    before.for_each(tid_, threads_, [this](std::int32_t token, std::uint32_t, int, int) {
-      const std::uint32_t longest = atomicExch(s_.dry_longest + token, 0U);
-      if (longest == 0) return;  // another thread's
-      shared_.lowered[atomicAdd(&shared_.num_lowered, 1U)] = {token, s_.dry_losses[longest]};
+    before.for_each_marked(tid_, threads_, [this](std::int32_t token, float loss, int, int) {
+      shared_.lowered[atomicAdd(&shared_.num_lowered, 1U)] = {token, loss};
     });
     sync_block();
   }

@@ -42,7 +42,7 @@ class Sampling {
     const float max = key_logit(std::uint32_t(best >> 32));
     if (best == 0) {
       token = kNoToken;
-    } else if (s_.inverse_temperature != 0.0F && !(max > 3.4028235e38F)) {
+    } else if (s_.inverse_temperature != 0.0F && !(max > -kLowestLogit)) {
       token = draw(logits, max, largest);
     }
     if (tid_ == 0) finish(token);
@@ -153,20 +153,15 @@ class Sampling {
 
   /// Dry::apply.
   __device__ void lower_repetitions(const Repetitions& before, float* logits) {
-    before.for_each(tid_, team_.threads(),
-                    [this](std::int32_t token, std::uint32_t length, int, int) {
-                      atomicMax(s_.dry_longest + token, length);
-                    });
+    before.mark(tid_, team_.threads());
     sync_block();
-    before.for_each(tid_, team_.threads(),
-                    [&](std::int32_t token, std::uint32_t, int distance, int own) {
-                      const std::uint32_t longest = atomicExch(s_.dry_longest + token, 0U);
-                      if (longest == 0) return;  // another thread's
-                      const float logit = logits[token];
-                      s_.dry_kept[distance] = logit;
-                      logits[token] = __fsub_rn(logit, s_.dry_losses[longest]);
-                      lowered_ |= 1U << own;
-                    });
+    before.for_each_marked(tid_, team_.threads(),
+                           [&](std::int32_t token, float loss, int distance, int own) {
+                             const float logit = logits[token];
+                             s_.dry_kept[distance] = logit;
+                             logits[token] = __fsub_rn(logit, loss);
+                             lowered_ |= 1U << own;
+                           });
     sync_block();
   }
 

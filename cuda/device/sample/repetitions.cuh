@@ -36,6 +36,21 @@ struct Repetitions {
     }
   }
 
+  /// Each token that costs is used once, though several distances lead to it: all threads mark the longest repetition, and
+  /// behind a barrier use(token, what its logit loses, distance, number among this thread's distances).
+  __device__ void mark(int tid, int threads) const {
+    for_each(tid, threads, [this](std::int32_t token, std::uint32_t length, int, int) {
+      atomicMax(s.dry_longest + token, length);
+    });
+  }
+  template <class Use>
+  __device__ void for_each_marked(int tid, int threads, const Use& use) const {
+    for_each(tid, threads, [&](std::int32_t token, std::uint32_t, int distance, int own) {
+      const std::uint32_t longest = atomicExch(s.dry_longest + token, 0U);
+      if (longest != 0) use(token, s.dry_losses[longest], distance, own);  // else another thread's
+    });
+  }
+
   /// The lengths after a further token, which goes into the ring.
   __device__ void follow(int tid, int threads, std::int32_t further) const {
     const bool breaks = is_breaker(further);

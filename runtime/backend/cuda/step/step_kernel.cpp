@@ -65,7 +65,6 @@ Result<std::unique_ptr<StepKernel>> StepKernel::create(StepLayout layout,
   if (d.even != 0 && even_kernel(d) != nullptr && d.grid <= kMostChoices) {
     RUNNEL_TRY(k.choices_, device_array<std::uint64_t>(static_cast<std::size_t>(d.grid) + 1,
                                                        "what blocks choose"));
-    d.choice.best = k.choices_.get();
     d.choice.counted = reinterpret_cast<std::uint32_t*>(k.choices_.get() + d.grid);
     k.kept_ = kept_choices(layout.grid, k.choices_.get());
   }
@@ -134,6 +133,7 @@ Status StepKernel::launch(cudaStream_t stream, const std::int32_t* token, const 
   decode_.token = token;
   decode_.segment = segment;
   decode_.logits = logits;
+  decode_.choice.best = draw != nullptr ? choices_.get() : nullptr;
   decode_.choice.next = draw != nullptr && draws_largest(*draw) ? draw->next : NextStep();
   if (in_cluster_) {
     cluster_.token = token;
