@@ -11,21 +11,20 @@ namespace runnel::cpu {
 
 // ---- weight tiles -------------------------------------------------------------------------------
 // 16 rows of a matrix, so that the lanes of a register are rows: a dot product then needs no sum
-// across lanes. Inside a tile the codes come first, then the scales, each in the order in which a
-// kernel streams over the inputs.
+// across lanes. What lies in a tile follows the order in which a kernel goes over the inputs, in records of whole lines, so
+// that a run of tiles is one stream.
 //   float types   [cols][16 rows]
-//   q8_0          codes [cols/32][8 steps][16 rows][4] u8 = q + 128;     d [cols/32][16] f16
-//   q4_0          codes [cols/32][4 steps][16 rows][4] u8: low half = step s, high half = step s + 4;
-//                 d [cols/32][16] f16
-//   q4_1          as q4_0;  d, m [cols/32][2][16] f16
-//   q5_0          codes as q4_0;  fifth bits [cols/32][16 rows][4] u8: bit s of byte j = input 4s + j;  d as q4_0
-//   q4_k          codes [cols/64][8 steps][16 rows][4] u8: low half = first group of 32, high half = second;
-//                 scales [cols/256][12 bytes as in the block][16];       d, dmin [cols/256][2][16] f16
-//   q5_k          codes as q4_k;  fifth bits as q5_0;  scales, d and dmin as q4_k
-//   q6_k          ql [cols/256][2][2][8 steps][16 rows][4];  qh [cols/256][2][8][16][4];
-//                 scales [cols/256][16][16] i8;                          d [cols/256][16] f16
-//   wide          codes as q8_0;  scales, offsets [cols/16][2][16] f32
-// where step s of a group of 32 inputs is its inputs 4s … 4s+3.
+//   q8_0          of a pair of groups of 32 inputs the codes [2][8 steps][16 rows][4] u8 = q + 128;  d [2][16] f16
+//   q4_0          the same, codes [2][4 steps][16 rows][4] u8: low half = step s, high half = step s + 4
+//   q5_0          the same, behind the codes of each group fifth bits [16 rows][4] u8: bit s of byte j = input 4s + j
+//   q4_1          of each group the codes as q4_0;  d, m [2][16] f16
+//   wide          of each group the codes as q8_0;  of each 16 inputs scale, offset [2][2][16] f32
+//   q4_k          of each block of 256: d, dmin [2][16] f16;  scales [12 bytes as in the block][16];
+//                 codes [4][8 steps][16 rows][4] u8: low half = first group of 32, high half = second
+//   q5_k          the same, behind the codes of two groups the fifth bits of each as q5_0
+//   q6_k          of a pair of blocks d [2][16] f16;  of each block scales [16][16] i8,
+//                 of each half of it ql [2][8 steps][16 rows][4], qh [8][16][4]
+// where step s of a group is its inputs 4s … 4s+3. The last pair may lack its second: nothing is read there.
 constexpr int kTileRows = 16;
 
 enum TileFormat : int {
@@ -42,6 +41,20 @@ enum TileFormat : int {
   kTileWide,
   kTileFormats,
 };
+
+/// Bytes of a group of 32 inputs: codes, with fifth bits; scales, with offsets.
+struct TileGroup {
+  int codes, scales;
+};
+constexpr TileGroup kQ8_0Group{512, 32}, kQ4_0Group{256, 32}, kQ5_0Group{320, 32},
+    kQ4_1Group{256, 64}, kWideGroup{512, 256};
+/// Bytes of a block of 256 inputs: of what is before its codes; of the codes of 64 inputs (Q6_K: 128); of all.
+struct TileBlock {
+  int head, part, all;
+};
+constexpr TileBlock kQ4_KBlock{256, 512, 2304}, kQ5_KBlock{256, 640, 2816},
+    kQ6_KBlock{256, 1536, 3328};
+constexpr int kQ6_KPair = 64;  // before a pair of blocks
 
 // ---- activation packs ---------------------------------------------------------------------------
 // W tokens side by side, W one of Kernels::widths. For quantised weights, per group of 32 inputs:

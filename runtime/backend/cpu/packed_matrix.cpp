@@ -91,14 +91,14 @@ class FourRows {
       put(to + 4 * (r_ + k), turned);
     }
   }
-  /// The same for 8 groups of 32 inputs, bit g of byte l of input l of group g, to a [group][16 rows] array.
-  void fifth_bits_of_groups(std::size_t offset, std::uint8_t* to) const {
+  /// The same for groups `first` and first + 1 of 8, bit g of byte l of input l of group g, to a [2][16 rows] array.
+  void fifth_bits_of_groups(std::size_t offset, std::size_t first, std::uint8_t* to) const {
     for (std::size_t k = 0; k < 4; ++k) {
       std::uint32_t step[8];
       std::memcpy(step, rows_[k] + offset, sizeof step);
-      for (unsigned g = 0; g < 8; ++g) {
+      for (std::size_t g = 0; g < 2; ++g) {
         std::uint32_t turned = 0;
-        for (unsigned s = 0; s < 8; ++s) turned |= (step[s] >> g & 0x01010101U) << s;
+        for (unsigned s = 0; s < 8; ++s) turned |= (step[s] >> (first + g) & 0x01010101U) << s;
         put(to + 64 * g + 4 * (r_ + k), turned);
       }
     }
@@ -108,6 +108,44 @@ class FourRows {
   std::array<const std::uint8_t*, 4> rows_;
   std::size_t r_;
 };
+
+/// Where a group of a tile lies, in bytes.
+struct GroupPlace {
+  std::size_t codes, scales;
+};
+
+constexpr std::size_t groups_of_record(TileGroup g) { return g.scales % 64 == 0 ? 1 : 2; }
+constexpr std::size_t record_bytes(TileGroup g) {
+  return groups_of_record(g) * static_cast<std::size_t>(g.codes + g.scales);
+}
+constexpr GroupPlace place_of(TileGroup g, std::size_t group) {
+  const std::size_t groups = groups_of_record(g), in_record = group % groups,
+                    record = group / groups * record_bytes(g),
+                    codes = static_cast<std::size_t>(g.codes),
+                    scales = static_cast<std::size_t>(g.scales);
+  return {.codes = record + in_record * codes,
+          .scales = record + groups * codes + in_record * scales};
+}
+
+constexpr TileBlock block_of(TileFormat format) {
+  return format == kTileQ5_K ? kQ5_KBlock : format == kTileQ6_K ? kQ6_KBlock : kQ4_KBlock;
+}
+constexpr std::size_t block_at(TileBlock k, std::size_t block) {
+  return block * static_cast<std::size_t>(k.all);
+}
+/// A block of Q6_K, which has its scale where its pair begins.
+constexpr std::size_t q6_k_block_at(std::size_t block) {
+  return (block / 2 + 1) * kQ6_KPair + block_at(kQ6_KBlock, block);
+}
+constexpr std::size_t q6_k_scale_at(std::size_t block) {
+  return block / 2 * static_cast<std::size_t>(kQ6_KPair + 2 * kQ6_KBlock.all) + block % 2 * 32;
+}
+
+/// Calls `pack` with the place of each group of a row.
+template <class Pack>
+void for_each_group(TileGroup g, std::size_t cols, const Pack& pack) {
+  for (std::size_t group = 0; group < cols / 32; ++group) pack(place_of(g, group));
+}
 
 void pack_rows(const PackedMatrix& m, FourRows rows, std::uint8_t* tile) {
   const auto cols = static_cast<std::size_t>(m.cols);
@@ -119,92 +157,73 @@ void pack_rows(const PackedMatrix& m, FourRows rows, std::uint8_t* tile) {
     case kTileBf16:
       for (std::size_t c = 0; c < cols; ++c) rows.half(2 * c, tile + 32 * c);
       return;
-    case kTileQ8_0: {
-      std::uint8_t* scales = tile + 16 * cols;
-      for (std::size_t g = 0; g < cols / 32; ++g, tile += 512, scales += 32, rows.skip(34)) {
-        rows.half(0, scales);
-        rows.words(2, 8, kFlipSigns, tile);
+    case kTileQ8_0:
+      for_each_group(kQ8_0Group, cols, [&](GroupPlace at) {
+        rows.half(0, tile + at.scales);
+        rows.words(2, 8, kFlipSigns, tile + at.codes);
+        rows.skip(34);
+      });
+      return;
+    case kTileQ4_0:
+      for_each_group(kQ4_0Group, cols, [&](GroupPlace at) {
+        rows.half(0, tile + at.scales);
+        rows.words(2, 4, 0, tile + at.codes);
+        rows.skip(18);
+      });
+      return;
+    case kTileQ4_1:
+      for_each_group(kQ4_1Group, cols, [&](GroupPlace at) {
+        rows.half(0, tile + at.scales);
+        rows.half(2, tile + at.scales + 32);
+        rows.words(4, 4, 0, tile + at.codes);
+        rows.skip(20);
+      });
+      return;
+    case kTileQ5_0:
+      for_each_group(kQ5_0Group, cols, [&](GroupPlace at) {
+        rows.half(0, tile + at.scales);
+        rows.fifth_bits(2, tile + at.codes + 256);
+        rows.words(6, 4, 0, tile + at.codes);
+        rows.skip(22);
+      });
+      return;
+    case kTileWide:
+      for_each_group(kWideGroup, cols, [&](GroupPlace at) {
+        for (std::size_t half = 0; half < 2; ++half, rows.skip(24)) {
+          rows.words(0, 4, kFlipSigns, tile + at.codes + 256 * half);
+          rows.words(16, 2, 0, tile + at.scales + 128 * half);
+        }
+      });
+      return;
+    case kTileQ4_K:
+    case kTileQ5_K:
+      for (std::size_t b = 0; b < cols / 256; ++b) {
+        const TileBlock k = block_of(m.format);
+        const bool five = m.format == kTileQ5_K;
+        std::uint8_t* const block = tile + block_at(k, b);
+        rows.half(0, block);
+        rows.half(2, block + 32);
+        rows.bytes(4, 12, block + 64);
+        for (std::size_t j = 0; j < 4; ++j) {
+          std::uint8_t* const part = block + k.head + j * static_cast<std::size_t>(k.part);
+          rows.words((five ? 48 : 16) + 32 * j, 8, 0, part);
+          if (five) rows.fifth_bits_of_groups(16, 2 * j, part + 512);
+        }
+        rows.skip(five ? 176 : 144);
       }
       return;
-    }
-    case kTileQ4_0: {
-      std::uint8_t* scales = tile + 8 * cols;
-      for (std::size_t g = 0; g < cols / 32; ++g, tile += 256, scales += 32, rows.skip(18)) {
-        rows.half(0, scales);
-        rows.words(2, 4, 0, tile);
+    case kTileQ6_K:
+      for (std::size_t b = 0; b < cols / 256; ++b, rows.skip(210)) {
+        std::uint8_t* const block = tile + q6_k_block_at(b);
+        rows.half(208, tile + q6_k_scale_at(b));
+        rows.bytes(192, 16, block);
+        for (std::size_t half = 0; half < 2; ++half) {
+          std::uint8_t* const part = block + kQ6_KBlock.head + half * kQ6_KBlock.part;
+          rows.words(64 * half, 16, 0, part);
+          rows.words(128 + 32 * half, 8, 0, part + 1024);
+        }
       }
       return;
-    }
-    case kTileQ4_1: {
-      std::uint8_t* scales = tile + 8 * cols;
-      for (std::size_t g = 0; g < cols / 32; ++g, tile += 256, scales += 64, rows.skip(20)) {
-        rows.half(0, scales);
-        rows.half(2, scales + 32);
-        rows.words(4, 4, 0, tile);
-      }
-      return;
-    }
-    case kTileQ5_0: {
-      std::uint8_t* bits = tile + 8 * cols;
-      std::uint8_t* scales = tile + 10 * cols;
-      for (std::size_t g = 0; g < cols / 32;
-           ++g, tile += 256, bits += 64, scales += 32, rows.skip(22)) {
-        rows.half(0, scales);
-        rows.fifth_bits(2, bits);
-        rows.words(6, 4, 0, tile);
-      }
-      return;
-    }
-    case kTileQ5_K: {
-      const std::size_t blocks = cols / 256;
-      std::uint8_t* bits = tile + 2048 * blocks;
-      std::uint8_t* scales = tile + (2048 + 512) * blocks;
-      std::uint8_t* d = tile + (2048 + 512 + 192) * blocks;
-      for (std::size_t b = 0; b < blocks;
-           ++b, tile += 2048, bits += 512, scales += 192, d += 64, rows.skip(176)) {
-        rows.half(0, d);
-        rows.half(2, d + 32);
-        rows.bytes(4, 12, scales);
-        rows.fifth_bits_of_groups(16, bits);
-        rows.words(48, 32, 0, tile);
-      }
-      return;
-    }
-    case kTileWide: {
-      std::uint8_t* scales = tile + 16 * cols;
-      for (std::size_t g = 0; g < cols / 16; ++g, tile += 256, scales += 128, rows.skip(24)) {
-        rows.words(0, 4, kFlipSigns, tile);
-        rows.words(16, 2, 0, scales);
-      }
-      return;
-    }
-    case kTileQ4_K: {
-      const std::size_t blocks = cols / 256;
-      std::uint8_t* scales = tile + 2048 * blocks;
-      std::uint8_t* d = tile + (2048 + 192) * blocks;
-      for (std::size_t b = 0; b < blocks;
-           ++b, tile += 2048, scales += 192, d += 64, rows.skip(144)) {
-        rows.half(0, d);
-        rows.half(2, d + 32);
-        rows.bytes(4, 12, scales);
-        rows.words(16, 32, 0, tile);
-      }
-      return;
-    }
-    case kTileQ6_K: {
-      const std::size_t blocks = cols / 256;
-      std::uint8_t* high = tile + 2048 * blocks;
-      std::uint8_t* scales = tile + 3072 * blocks;
-      std::uint8_t* d = tile + 3328 * blocks;
-      for (std::size_t b = 0; b < blocks;
-           ++b, tile += 2048, high += 1024, scales += 256, d += 32, rows.skip(210)) {
-        rows.words(0, 32, 0, tile);
-        rows.words(128, 16, 0, high);
-        rows.bytes(192, 16, scales);
-        rows.half(208, d);
-      }
-      return;
-    }
     case kTileFormats:
       return;
   }
@@ -212,6 +231,9 @@ void pack_rows(const PackedMatrix& m, FourRows rows, std::uint8_t* tile) {
 
 std::size_t tile_payload(TileFormat format, int cols) {
   const auto n = static_cast<std::size_t>(cols);
+  const auto groups = [n](TileGroup g) {
+    return divide_up(n / 32, groups_of_record(g)) * record_bytes(g);
+  };
   switch (format) {
     case kTileF32:
       return n * 64;
@@ -219,21 +241,20 @@ std::size_t tile_payload(TileFormat format, int cols) {
     case kTileBf16:
       return n * 32;
     case kTileQ8_0:
-      return n / 32 * (34 * 16);
+      return groups(kQ8_0Group);
     case kTileQ4_0:
-      return n / 32 * (18 * 16);
+      return groups(kQ4_0Group);
     case kTileQ4_1:
-      return n / 32 * (20 * 16);
+      return groups(kQ4_1Group);
     case kTileQ5_0:
-      return n / 32 * (22 * 16);
-    case kTileQ4_K:
-      return n / 256 * (144 * 16);
-    case kTileQ5_K:
-      return n / 256 * (176 * 16);
-    case kTileQ6_K:
-      return n / 256 * (210 * 16);
+      return groups(kQ5_0Group);
     case kTileWide:
-      return n / 16 * (24 * 16);
+      return groups(kWideGroup);
+    case kTileQ4_K:
+    case kTileQ5_K:
+      return block_at(block_of(format), n / 256);
+    case kTileQ6_K:
+      return divide_up(n / 256, std::size_t{2}) * kQ6_KPair + block_at(kQ6_KBlock, n / 256);
     case kTileFormats:
       break;
   }
@@ -355,17 +376,19 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
       return;
     case kTileQ8_0:
       for (std::size_t g = 0; g < n / 32; ++g) {
-        const float d = half(tile + n * 16 + 32 * g);
+        const GroupPlace at = place_of(kQ8_0Group, g);
+        const float d = half(tile + at.scales);
         for (std::size_t i = 0; i < 32; ++i) {
-          out[32 * g + i] = d * static_cast<float>(byte(tile + 512 * g, i) - 128);
+          out[32 * g + i] = d * static_cast<float>(byte(tile + at.codes, i) - 128);
         }
       }
       return;
     case kTileQ4_0:
       for (std::size_t g = 0; g < n / 32; ++g) {
-        const float d = half(tile + n * 8 + 32 * g);
+        const GroupPlace at = place_of(kQ4_0Group, g);
+        const float d = half(tile + at.scales);
         for (std::size_t i = 0; i < 16; ++i) {
-          const int both = byte(tile + 256 * g, i);
+          const int both = byte(tile + at.codes, i);
           out[32 * g + i] = d * static_cast<float>((both & 15) - 8);
           out[32 * g + i + 16] = d * static_cast<float>((both >> 4) - 8);
         }
@@ -373,9 +396,10 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
       return;
     case kTileQ4_1:
       for (std::size_t g = 0; g < n / 32; ++g) {
-        const float d = half(tile + n * 8 + 64 * g), offset = half(tile + n * 8 + 64 * g + 32);
+        const GroupPlace at = place_of(kQ4_1Group, g);
+        const float d = half(tile + at.scales), offset = half(tile + at.scales + 32);
         for (std::size_t i = 0; i < 16; ++i) {
-          const int both = byte(tile + 256 * g, i);
+          const int both = byte(tile + at.codes, i);
           out[32 * g + i] = d * static_cast<float>(both & 15) + offset;
           out[32 * g + i + 16] = d * static_cast<float>(both >> 4) + offset;
         }
@@ -383,19 +407,20 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
       return;
     case kTileQ5_0:
       for (std::size_t g = 0; g < n / 32; ++g) {
-        const float d = half(tile + n * 10 + 32 * g);
-        const std::uint8_t* bits = tile + n * 8 + 64 * g;
+        const GroupPlace at = place_of(kQ5_0Group, g);
+        const float d = half(tile + at.scales);
         for (std::size_t i = 0; i < 32; ++i) {
-          const int both = byte(tile + 256 * g, i % 16);
-          const int code = (i < 16 ? both & 15 : both >> 4) | fifth(bits, i);
+          const int both = byte(tile + at.codes, i % 16);
+          const int code = (i < 16 ? both & 15 : both >> 4) | fifth(tile + at.codes + 256, i);
           out[32 * g + i] = d * static_cast<float>(code - 16);
         }
       }
       return;
     case kTileWide:
       for (std::size_t c = 0; c < n; ++c) {
-        const std::uint8_t* scales = tile + n * 16 + 128 * (c / 16);
-        const int code = byte(tile + 512 * (c / 32), c % 32) - 128;
+        const GroupPlace at = place_of(kWideGroup, c / 32);
+        const std::uint8_t* scales = tile + at.scales + 128 * (c % 32 / 16);
+        const int code = byte(tile + at.codes, c % 32) - 128;
         out[c] = number(scales) * static_cast<float>(code) + number(scales + 64);
       }
       return;
@@ -403,34 +428,36 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
     case kTileQ5_K:
       for (std::size_t g = 0; g < n / 32; ++g) {
         const bool five = m.format == kTileQ5_K;
-        const std::size_t block = g / 8, j = g % 8, low = n * (five ? 10 : 8);
-        const std::uint8_t* bits = tile + n * 8 + 64 * g;
-        const std::uint8_t* s = tile + low + 192 * block + r;
-        const std::uint8_t* d = tile + low + 192 * (n / 256) + 64 * block;
+        const TileBlock k = block_of(m.format);
+        const std::size_t j = g % 8;
+        const std::uint8_t* block = tile + block_at(k, g / 8);
+        const std::uint8_t* part = block + k.head + j / 2 * static_cast<std::size_t>(k.part);
+        const std::uint8_t* bits = part + 512 + 64 * (j % 2);
+        const std::uint8_t* s = block + 64 + r;
         const int scale =
             j < 4 ? s[16 * j] & 63 : (s[16 * (j + 4)] & 15) | ((s[16 * (j - 4)] >> 6) << 4);
         const int minimum =
             j < 4 ? s[16 * (j + 4)] & 63 : (s[16 * (j + 4)] >> 4) | ((s[16 * j] >> 6) << 4);
-        const float by = half(d) * static_cast<float>(scale),
-                    less = half(d + 32) * static_cast<float>(minimum);
+        const float by = half(block) * static_cast<float>(scale),
+                    less = half(block + 32) * static_cast<float>(minimum);
         for (std::size_t i = 0; i < 32; ++i) {
-          const int both = byte(tile + 512 * (g / 2), i);
-          const int code = (g % 2 == 0 ? both & 15 : both >> 4) | (five ? fifth(bits, i) : 0);
+          const int both = byte(part, i);
+          const int code = (j % 2 == 0 ? both & 15 : both >> 4) | (five ? fifth(bits, i) : 0);
           out[32 * g + i] = by * static_cast<float>(code) - less;
         }
       }
       return;
     case kTileQ6_K:
       for (std::size_t g = 0; g < n / 32; ++g) {
-        const std::size_t block = g / 8, h = g % 8 / 4, j = g % 4;  // group j of half h
-        const std::uint8_t* low = tile + 2048 * block + 1024 * h + 512 * (j % 2);
-        const std::uint8_t* high = tile + n * 8 + 1024 * block + 512 * h;
-        const std::uint8_t* scales = tile + n * 12 + 256 * block + 16 * (2 * (g % 8)) + r;
-        const float d = half(tile + n * 13 + 32 * block);
+        const std::size_t h = g % 8 / 4, j = g % 4;  // group j of half h
+        const std::uint8_t* block = tile + q6_k_block_at(g / 8);
+        const std::uint8_t* part = block + kQ6_KBlock.head + h * kQ6_KBlock.part;
+        const std::uint8_t* scales = block + 32 * (g % 8) + r;
+        const float d = half(tile + q6_k_scale_at(g / 8));
         for (std::size_t i = 0; i < 32; ++i) {
-          const int both = byte(low, i);
+          const int both = byte(part + 512 * (j % 2), i);
           const int code =
-              (j < 2 ? both & 15 : both >> 4) | (((byte(high, i) >> (2 * j)) & 3) << 4);
+              (j < 2 ? both & 15 : both >> 4) | (((byte(part + 1024, i) >> (2 * j)) & 3) << 4);
           const auto scale = static_cast<std::int8_t>(scales[16 * (i / 16)]);
           out[32 * g + i] = d * static_cast<float>(scale) * static_cast<float>(code - 32);
         }

@@ -35,8 +35,6 @@ struct Weights {
 
 /// Prefetches the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
 /// look past the end of a page, and takes several misses to find that a stream goes on elsewhere.
-/// Codes are prefetched kGroupsAhead groups ahead, by the last groups of a tile those of the next;
-/// scales, which lie behind the codes, a whole tile ahead.
 template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
   if constexpr (W <= 8) {
@@ -45,15 +43,10 @@ RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
     });
   }
 }
-static_assert(kGroupsAhead % 4 == 0);  // Q6_K's codes go by fours
-
-/// Codes of `bytes` a group: how far ahead of the codes in use are those of kGroupsAhead later, and
-/// how much farther if they are of the next tile?
-struct CodesAhead {
-  ptrdiff_t at, turn;
-  CodesAhead(ptrdiff_t bytes, int cols, size_t tile_bytes)
-      : at(bytes * kGroupsAhead), turn(static_cast<ptrdiff_t>(tile_bytes) - bytes * (cols / 32)) {}
-};
+/// How far ahead, in whole records of a tile.
+constexpr ptrdiff_t ahead_of(ptrdiff_t record) {
+  return kBytesAhead > record ? kBytesAhead / record * record : record;
+}
 
 /// c[i] += codes * activations of token first + i.
 template <int kMax, int W, int K>
@@ -90,30 +83,45 @@ RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a) {
   });
 }
 
+/// Goes over the groups of a tile of formats with scales for each: a pair of groups, or one, is a record of whole lines.
+template <int W, int kCodes, int kScales>
+struct GroupStream {
+  static constexpr int kGroups = kScales % 64 == 0 ? 1 : 2;
+  static constexpr ptrdiff_t kRecord = kGroups * (kCodes + kScales);
+  const uint8_t* codes;
+  const uint8_t* scales;
+  // To the group that follows: inside a pair, or in the next record.
+  ptrdiff_t codes_step = kGroups == 1 ? kRecord : kCodes;
+  ptrdiff_t scales_step = kGroups == 1 ? kRecord : kScales;
+
+  GroupStream(const uint8_t* tile, int codes_offset, int scales_offset)
+      : codes(tile + codes_offset), scales(tile + kGroups * kCodes + scales_offset) {}
+  RUNNEL_INLINE void prefetch_ahead() const {
+    prefetch<W, kCodes / 64>(codes, ahead_of(kRecord));
+    prefetch<W, (kScales + 63) / 64>(scales, ahead_of(kRecord));
+  }
+  RUNNEL_INLINE void step() {
+    codes += codes_step;
+    scales += scales_step;
+    if constexpr (kGroups == 2) {
+      codes_step = kRecord - codes_step;
+      scales_step = kRecord - scales_step;
+    }
+  }
+};
+
 // A format is a cursor over the groups of one tile, lanes [sub * kLanes, + kLanes), and what one
-// group adds to the accumulators. After turn() it prefetches codes of the next tile.
+// group adds to the accumulators.
 template <int W>
 struct Q8_0 {
-  const uint8_t* codes;
-  const uint16_t* scales;
-  CodesAhead ahead;
-  ptrdiff_t tile_bytes;
-  Q8_0(const uint8_t* tile, const MatmulArgs& m, int sub)
-      : codes(tile + sub * kLanes * 4),
-        scales(as_halves(tile + static_cast<size_t>(m.cols) * 16) + sub * kLanes),
-        ahead(512, m.cols, m.tile_bytes),
-        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, 8>(codes, ahead.at);
-    prefetch<W, 1>(scales, tile_bytes);
-  }
+  GroupStream<W, kQ8_0Group.codes, kQ8_0Group.scales> stream;
+  Q8_0(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
+  RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
-    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
-    w.scale = load_f16(scales);
-    codes += 512;
-    scales += kTileRows;
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(stream.codes + 64 * s); });
+    w.scale = load_f16(as_halves(stream.scales));
+    stream.step();
   }
-  void turn() { ahead.at += ahead.turn; }
   static constexpr int kMax = 255;
   static RUNNEL_INLINE I start(const Group<W>& a, int t) {
     return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a.t[t]));
@@ -146,26 +154,14 @@ RUNNEL_INLINE void add_fifth_bits(const uint8_t* bits, Weights& w) {
 
 template <int W>
 struct Q4_0 {
-  const uint8_t* codes;
-  const uint16_t* scales;
-  CodesAhead ahead;
-  ptrdiff_t tile_bytes;
-  Q4_0(const uint8_t* tile, const MatmulArgs& m, int sub)
-      : codes(tile + sub * kLanes * 4),
-        scales(as_halves(tile + static_cast<size_t>(m.cols) * 8) + sub * kLanes),
-        ahead(256, m.cols, m.tile_bytes),
-        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, 4>(codes, ahead.at);
-    prefetch<W, 1>(scales, tile_bytes);
-  }
+  GroupStream<W, kQ4_0Group.codes, kQ4_0Group.scales> stream;
+  Q4_0(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
+  RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
-    load_nibbles(codes, w);
-    w.scale = load_f16(scales);
-    codes += 256;
-    scales += kTileRows;
+    load_nibbles(stream.codes, w);
+    w.scale = load_f16(as_halves(stream.scales));
+    stream.step();
   }
-  void turn() { ahead.at += ahead.turn; }
   static constexpr int kMax = 15;
   static RUNNEL_INLINE I start(const Group<W>& a, int t) { return splat_int(a.t[t]); }
   static RUNNEL_INLINE F finish(F acc, F /*other*/, const Group<W>& /*a*/, int /*t*/) {
@@ -178,27 +174,15 @@ struct Q4_0 {
 
 template <int W>
 struct Q4_1 {
-  const uint8_t* codes;
-  const uint16_t* scales;
-  CodesAhead ahead;
-  ptrdiff_t tile_bytes;
-  Q4_1(const uint8_t* tile, const MatmulArgs& m, int sub)
-      : codes(tile + sub * kLanes * 4),
-        scales(as_halves(tile + static_cast<size_t>(m.cols) * 8) + sub * kLanes),
-        ahead(256, m.cols, m.tile_bytes),
-        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, 4>(codes, ahead.at);
-    prefetch<W, 1>(scales, tile_bytes);
-  }
+  GroupStream<W, kQ4_1Group.codes, kQ4_1Group.scales> stream;
+  Q4_1(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
+  RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
-    load_nibbles(codes, w);
-    w.scale = load_f16(scales);
-    w.other = load_f16(scales + kTileRows);
-    codes += 256;
-    scales += 2 * kTileRows;
+    load_nibbles(stream.codes, w);
+    w.scale = load_f16(as_halves(stream.scales));
+    w.other = load_f16(as_halves(stream.scales) + kTileRows);
+    stream.step();
   }
-  void turn() { ahead.at += ahead.turn; }
   static constexpr int kMax = 15;
   static RUNNEL_INLINE I start(const Group<W>& /*a*/, int /*t*/) { return splat_int(0); }
   static RUNNEL_INLINE F finish(F acc, F offset, const Group<W>& a, int t) {
@@ -212,34 +196,14 @@ struct Q4_1 {
 
 template <int W>
 struct Q5_0 {
-  const uint8_t* codes;
-  const uint8_t* bits;
-  const uint16_t* scales;
-  CodesAhead ahead, bits_ahead;
-  ptrdiff_t tile_bytes;
-  Q5_0(const uint8_t* tile, const MatmulArgs& m, int sub)
-      : codes(tile + sub * kLanes * 4),
-        bits(codes + static_cast<size_t>(m.cols) * 8),
-        scales(as_halves(tile + static_cast<size_t>(m.cols) * 10) + sub * kLanes),
-        ahead(256, m.cols, m.tile_bytes),
-        bits_ahead(64, m.cols, m.tile_bytes),
-        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, 4>(codes, ahead.at);
-    prefetch<W, 1>(bits, bits_ahead.at);
-    prefetch<W, 1>(scales, tile_bytes);
-  }
+  GroupStream<W, kQ5_0Group.codes, kQ5_0Group.scales> stream;
+  Q5_0(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
+  RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
-    load_nibbles(codes, w);
-    add_fifth_bits(bits, w);
-    w.scale = load_f16(scales);
-    codes += 256;
-    bits += 64;
-    scales += kTileRows;
-  }
-  void turn() {
-    ahead.at += ahead.turn;
-    bits_ahead.at += bits_ahead.turn;
+    load_nibbles(stream.codes, w);
+    add_fifth_bits(stream.codes + 256, w);
+    w.scale = load_f16(as_halves(stream.scales));
+    stream.step();
   }
   static constexpr int kMax = 31;
   static RUNNEL_INLINE I start(const Group<W>& a, int t) {
@@ -253,32 +217,24 @@ struct Q5_0 {
   }
 };
 
-/// Q4_K, and Q5_K, which has fifth bits between codes and scales.
+/// Q4_K, and Q5_K, which has fifth bits behind the codes of each two groups.
 template <int W, bool kFive>
 struct ScaleMin {
-  const uint8_t* codes;
-  const uint8_t* bits;    // of the group; Q5_K
+  static constexpr TileBlock kBlock = kFive ? kQ5_KBlock : kQ4_KBlock;
+  const uint8_t* codes;   // of the pair of groups
   const uint8_t* scales;  // [12][16 rows] of the block
   const uint16_t* d;
-  CodesAhead ahead, bits_ahead;
-  ptrdiff_t tile_bytes;
   F scale[8], minus_minimum[8];  // of the block's groups
   int group = 0;                 // 0 … 7 of the block
-  ScaleMin(const uint8_t* tile, const MatmulArgs& m, int sub)
-      : codes(tile + sub * kLanes * 4),
-        bits(codes + static_cast<size_t>(m.cols) * 8),
-        scales(tile + static_cast<size_t>(m.cols) * (kFive ? 10 : 8) + sub * kLanes),
-        d(as_halves(tile + static_cast<size_t>(m.cols / 256) * (kFive ? 2752 : 2240)) +
-          sub * kLanes),
-        ahead(256, m.cols, m.tile_bytes),
-        bits_ahead(64, m.cols, m.tile_bytes),
-        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  ScaleMin(const uint8_t* tile, int sub)
+      : codes(tile + kBlock.head + sub * kLanes * 4),
+        scales(tile + 64 + sub * kLanes),
+        d(as_halves(tile) + sub * kLanes) {}
   RUNNEL_INLINE void prefetch_ahead() const {
-    if constexpr (kFive) prefetch<W, 1>(bits, bits_ahead.at);
+    constexpr ptrdiff_t kAhead = ahead_of(kBlock.all);
     if ((group & 1) != 0) return;
-    prefetch<W, 8>(codes, ahead.at);
-    prefetch<W, 1>(group == 6 ? reinterpret_cast<const uint8_t*>(d) : scales + 32 * group,
-                   tile_bytes);
+    prefetch<W, kBlock.part / 64>(codes, kAhead);
+    prefetch<W, 1>(d, kAhead + 32 * group);  // four lines before the codes
   }
   RUNNEL_INLINE void next(Weights& w) {
     if (group == 0) unpack();
@@ -287,19 +243,18 @@ struct ScaleMin {
     if ((group & 1) == 0) {
       unroll<8>([&](auto s)
                     RUNNEL_INLINE_LAMBDA { w.w[s] = low_half(load_bytes(codes + 64 * s)); });
+      if constexpr (kFive) add_fifth_bits(codes + 512, w);
     } else {
       unroll<8>([&](auto s)
                     RUNNEL_INLINE_LAMBDA { w.w[s] = high_half(load_bytes(codes + 64 * s)); });
-      codes += 512;
-    }
-    if constexpr (kFive) {
-      add_fifth_bits(bits, w);
-      bits += 64;
+      if constexpr (kFive) add_fifth_bits(codes + 576, w);
+      codes += kBlock.part;
     }
     if (++group == 8) {
       group = 0;
-      scales += 192;
-      d += 2 * kTileRows;
+      codes += kBlock.head;
+      scales += kBlock.all;
+      d += kBlock.all / 2;
     }
   }
   /// The 6-bit scales and minima of a block: quant/formats.h.
@@ -315,10 +270,6 @@ struct ScaleMin {
       minus_minimum[i] = mul(to_float(and_int(b, 63)), minus_by);
       minus_minimum[i + 4] = mul(to_float(high_minimum), minus_by);
     });
-  }
-  void turn() {
-    ahead.at += ahead.turn;
-    bits_ahead.at += bits_ahead.turn;
   }
   static constexpr int kMax = kFive ? 31 : 15;
   static RUNNEL_INLINE I start(const Group<W>& /*a*/, int /*t*/) { return splat_int(0); }
@@ -342,26 +293,21 @@ struct Q5_K : ScaleMin<W, true> {
 
 template <int W>
 struct Q6_K {
-  const uint8_t* low;
-  const uint8_t* high;
+  static constexpr TileBlock kBlock = kQ6_KBlock;
+  static constexpr ptrdiff_t kPair = kQ6_KPair + 2 * kBlock.all;
+  const uint8_t* part;  // of the half block: ql, qh
   const int8_t* scales;
   const uint16_t* d;
-  CodesAhead low_ahead, high_ahead;
-  ptrdiff_t tile_bytes;
-  int group = 0;  // 0 … 3 of a half block, + 4 in the second half
-  Q6_K(const uint8_t* tile, const MatmulArgs& m, int sub)
-      : low(tile + sub * kLanes * 4),
-        high(low + static_cast<size_t>(m.cols) * 8),
-        scales(reinterpret_cast<const int8_t*>(tile) + static_cast<size_t>(m.cols) * 12 +
-               sub * kLanes),
-        d(as_halves(tile + static_cast<size_t>(m.cols) * 13) + sub * kLanes),
-        low_ahead(256, m.cols, m.tile_bytes),
-        high_ahead(128, m.cols, m.tile_bytes),
-        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
+  int group = 0;  // 0 … 15 of the pair of blocks
+  Q6_K(const uint8_t* tile, int sub)
+      : part(tile + kQ6_KPair + kBlock.head + sub * kLanes * 4),
+        scales(reinterpret_cast<const int8_t*>(tile) + kQ6_KPair + sub * kLanes),
+        d(as_halves(tile) + sub * kLanes) {}
   RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, 1>(scales, tile_bytes);
-    if ((group & 2) == 0) prefetch<W, 8>(low + (group & 1) * 512, low_ahead.at);
-    if ((group & 3) == 0) prefetch<W, 8>(high, high_ahead.at);
+    constexpr ptrdiff_t kAhead = ahead_of(kPair);
+    prefetch<W, kBlock.part / 256>(part + (group & 3) * (kBlock.part / 4), kAhead);
+    if ((group & 1) == 0) prefetch<W, 1>(scales, kAhead);
+    if (group == 0) prefetch<W, 1>(d, kAhead);
   }
   RUNNEL_INLINE void next(Weights& w) {
     const F by = load_f16(d);
@@ -380,28 +326,31 @@ struct Q6_K {
         break;
       default:
         codes<3>(w);
-        low += 1024;
-        high += 512;
+        part += kBlock.part;
     }
-    if (++group == 8) {
-      group = 0;
+    ++group;
+    if ((group & 7) == 0) {
+      part += kBlock.head;
+      scales += kBlock.all - kBlock.head;
       d += kTileRows;
+    }
+    if (group == 16) {
+      group = 0;
+      part += kQ6_KPair;
+      scales += kQ6_KPair;
+      d += kPair / 2 - 2 * kTileRows;
     }
   }
   /// Group kGroup of a half: lower bits in half kGroup / 2 of ql's part kGroup % 2, upper bits at
   /// 2 kGroup of qh.
   template <int kGroup>
   RUNNEL_INLINE void codes(Weights& w) {
-    const uint8_t* part = low + (kGroup % 2) * 512;
+    const uint8_t* const low = part + (kGroup % 2) * 512;
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
-      const B both = load_bytes(part + 64 * s);
+      const B both = load_bytes(low + 64 * s);
       w.w[s] = either(kGroup < 2 ? low_half(both) : high_half(both),
-                      two_bits_at_4<2 * kGroup>(load_bytes(high + 64 * s)));
+                      two_bits_at_4<2 * kGroup>(load_bytes(part + 1024 + 64 * s)));
     });
-  }
-  void turn() {
-    low_ahead.at += low_ahead.turn;
-    high_ahead.at += high_ahead.turn;
   }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
@@ -417,30 +366,18 @@ struct Q6_K {
 /// acc += d * (scale0 c0 + scale1 c1 + offset0 sum0 + offset1 sum1) over the halves of a group.
 template <int W>
 struct Wide {
-  const uint8_t* codes;
-  const float* scales;
-  CodesAhead ahead;
-  ptrdiff_t tile_bytes;
-  Wide(const uint8_t* tile, const MatmulArgs& m, int sub)
-      : codes(tile + sub * kLanes * 4),
-        scales(reinterpret_cast<const float*>(tile + static_cast<size_t>(m.cols) * 16) +
-               sub * kLanes),
-        ahead(512, m.cols, m.tile_bytes),
-        tile_bytes(static_cast<ptrdiff_t>(m.tile_bytes)) {}
-  RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, 8>(codes, ahead.at);
-    prefetch<W, 4>(scales, tile_bytes);
-  }
+  GroupStream<W, kWideGroup.codes, kWideGroup.scales> stream;
+  Wide(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 4) {}
+  RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
-    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(codes + 64 * s); });
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(stream.codes + 64 * s); });
+    const auto* const scales = reinterpret_cast<const float*>(stream.scales);
     w.scale = load(scales);
     w.offset[0] = load(scales + kTileRows);
     w.other = load(scales + 2 * kTileRows);
     w.offset[1] = load(scales + 3 * kTileRows);
-    codes += 512;
-    scales += 4 * kTileRows;
+    stream.step();
   }
-  void turn() { ahead.at += ahead.turn; }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
       const int32_t first = a.h[t], second = a.t[t] - a.h[t];  // -8 times the sums of the codes
@@ -467,7 +404,7 @@ template <int W, template <int> class Format>
 void two_tiles(const MatmulArgs& m, int i) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
-  Format<W> upper(tile, m, 0), lower(tile + m.tile_bytes, m, 0);
+  Format<W> upper(tile, 0), lower(tile + m.tile_bytes, 0);
   float* const out = m.out + i * kTileRows;
   const auto stride = static_cast<ptrdiff_t>(m.out_stride);
   unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
@@ -544,20 +481,16 @@ void both_halves(const MatmulArgs& m, int i) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
   static_assert(!kBothHalves || kTileRows == 2 * kLanes);
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
-  Format<W> upper(tile, m, 0), lower(tile, m, 1);
+  Format<W> upper(tile, 0), lower(tile, 1);
   F acc[2][W];
   unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[j % 2][j / 2] = splat(0); });
   const int groups = m.cols / 32;
-  int g = 0;
-  for (int left = kGroupsAhead; left >= 0; left -= kGroupsAhead) {
-    for (; g < groups - left; ++g) {
-      Weights w[2];
-      upper.prefetch_ahead();
-      upper.next(w[0]);
-      lower.next(w[1]);
-      add_halves<W, Format>(w, acts[g], acc);
-    }
-    upper.turn();
+  for (int g = 0; g < groups; ++g) {
+    Weights w[2];
+    upper.prefetch_ahead();
+    upper.next(w[0]);
+    lower.next(w[1]);
+    add_halves<W, Format>(w, acts[g], acc);
   }
   float* const out = m.out + i * kTileRows;
   unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
@@ -581,18 +514,14 @@ void quantised_matmul(const MatmulArgs& m) {
   for (; i < m.n_tiles; ++i) {
     const uint8_t* tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
     for (int part = 0; part < kTileRows / kLanes; ++part) {
-      Format<W> cursor(tile, m, part);
+      Format<W> cursor(tile, part);
       F acc[W];
       unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = splat(0); });
-      int g = 0;
-      for (int left = kGroupsAhead; left >= 0; left -= kGroupsAhead) {
-        for (; g < groups - left; ++g) {
-          Weights w;
-          cursor.prefetch_ahead();
-          cursor.next(w);
-          Format<W>::add(w, acts[g], acc);
-        }
-        cursor.turn();
+      for (int g = 0; g < groups; ++g) {
+        Weights w;
+        cursor.prefetch_ahead();
+        cursor.next(w);
+        Format<W>::add(w, acts[g], acc);
       }
       float* out = m.out + i * kTileRows + part * kLanes;
       const bool accumulate = m.accumulate != 0;

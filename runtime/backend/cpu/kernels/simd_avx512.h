@@ -19,9 +19,9 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 #endif
 constexpr bool kBothHalves = false;
-constexpr bool kPairs = false;    // dot_pair is better than two dots
-constexpr int kGroupsAhead = 16;  // of 32 inputs: how far ahead codes of few tokens are prefetched
-constexpr int kAheadInto = 2;     // the cache that they go to: 3 the first, 2 the second
+constexpr bool kPairs = false;     // dot_pair is better than two dots
+constexpr int kBytesAhead = 4608;  // about: how far ahead weights of few tokens are prefetched
+constexpr int kAheadInto = 3;      // the cache that they go to: 3 the first, 2 the second
 using F = __m512;
 using I = __m512i;
 using B = __m512i;
