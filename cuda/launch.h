@@ -24,6 +24,11 @@ struct Launch {
   int multiprocessors = 1;
 };
 
+/// The first of the units of block `block` where `blocks` share `units` evenly; block + 1: the end of them.
+constexpr std::int32_t first_unit(std::int32_t units, std::int32_t block, std::int32_t blocks) {
+  return static_cast<std::int32_t>(std::int64_t{units} * block / blocks);
+}
+
 /// A weight matrix [rows, cols] on the device, columns padded with zeros.
 ///
 /// Plain types (f32, f16, bf16) stay row-major; a chunk is 16 bytes. Block types are stored as the

@@ -72,7 +72,7 @@ struct BlockChoices {
 
   // Rows of a block, of a vocabulary of `vocab`; the block of a token.
   constexpr std::int32_t begin(std::int32_t block) const {
-    return static_cast<std::int32_t>(std::int64_t{units} * block / blocks) * unit_rows;
+    return first_unit(units, block, blocks) * unit_rows;
   }
   constexpr std::int32_t end(std::int32_t block, std::int32_t vocab) const {
     const std::int32_t last = begin(block + 1);

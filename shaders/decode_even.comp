@@ -161,13 +161,8 @@ void publish_hidden(uint base) {
 
 void main() {
   const uint me = gl_WorkGroupID.x, warp = WARP, lane = LANE;
-  for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
-    if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
-  }
-  tag = pass.word[kPassTag];
-  poll_limit = a.poll_limit;
-  token_place = pass.word[a.pass.items + 2];
-  token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  load_table();
+  begin_token();
   if (kApart != 0) token_turn = uintBitsToFloat(pass4.word[a.pass.rotations / 4 + THREAD % (K / 2)]);
   barrier();
   const uint layers = a.phases / 4;

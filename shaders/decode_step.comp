@@ -120,13 +120,8 @@ uvec4 gate_units(uint at, uint row, uint turn) {
 
 /// What a workgroup has for all layers: in shared memory, and of the token.
 void set_up() {
-  for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
-    if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
-  }
-  tag = pass.word[kPassTag];
-  poll_limit = a.poll_limit;
-  token_place = pass.word[a.pass.items + 2];
-  token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  load_table();
+  begin_token();
   barrier();
   share_out();
   barrier();

@@ -88,10 +88,9 @@ const uint kLayerPlaces = (kAtGates + 2 * H * MEMORY + 3) / 4 * 4;
 const uint kTableWords = (LAYERS + (HEAD_TEAM > 0 ? 1 : 0)) * kStepLayerWords;
 shared uint layers_[kTableWords];
 uint in_table(uint layer, uint which) { return layers_[layer * kStepLayerWords + which]; }
-uint token_place = 0;          // of its state in the bank
-uvec3 token_slots = uvec3(0);  // positional slot it writes, sinks and window in use
 shared uvec2 drawn_to;         // address of what the host reads of the token drawn
 
+#include "step/begin.glsl"
 #include "step/exchange.glsl"
 #include "step/products.glsl"
 
@@ -270,11 +269,8 @@ void main() {
   for (uint n = 0; n < kTableWords; n += THREADS) {
     if (n + THREAD < kTableWords) layers_[n + THREAD] = table.v[n + THREAD];
   }
-  const uint tags = pass.word[kPassTag];
-  tag = tags & 1;
-  poll_limit = a.poll_limit;
-  token_place = pass.word[a.pass.items + 2];
-  token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
+  begin_token();
+  const uint head_tag = pass.word[kPassTag] >> 1;
   if (THREAD == 0) {
     gave_up = false;
     if (makes_logits()) drawn_to = uvec2(pass.word[kPassDrawn], pass.word[kPassDrawn + 1]);
@@ -304,6 +300,6 @@ void main() {
       if (subgroupAll(layer + 1 < LAYERS)) x = gates_and_values(side, layer + 1, other);
     }
   }
-  if (subgroupAll(makes_logits())) head(tags >> 1, drawn_to);
+  if (subgroupAll(makes_logits())) head(head_tag, drawn_to);
   if (poll_limit < 0) act.v[a.timed_out_at] = 1;
 }

@@ -241,9 +241,7 @@ void multiply(uint layer, uint stage) {
 
 void main() {
   if (THREAD < kShiftLayerWords) words[0][THREAD] = table.v[THREAD];
-  tag = pass.word[kPassTag];
-  poll_limit = a.poll_limit;
-  token_place = pass.word[a.pass.items + 2];
+  begin_token();
   share_out();
   barrier();
   // One body for all products of all layers, and no copy of it: so the number of stages is the host's.

@@ -199,7 +199,7 @@ StepModel record_step_model(const Recording& pass) {
   return model;
 }
 
-std::string refuse_step_model(const StepModel& model) {
+std::string refuse_step_form(const StepModel& model) {
   if (!model.recognised()) return model.why_not;
   const LayerSpec& l = model.layer;
   if (l.norm.kind != Norm::rms || l.channel_norm.kind != Norm::rms ||
@@ -207,19 +207,7 @@ std::string refuse_step_model(const StepModel& model) {
     return "a LayerNorm";
   }
   if (l.conv_size > 0) return "convolutions";
-  switch (l.slots().feature_map) {
-    case FeatureMap::identity:
-    case FeatureMap::swish:
-    case FeatureMap::relu:
-      break;
-    case FeatureMap::t2r:
-    case FeatureMap::elu:
-    case FeatureMap::product:
-    case FeatureMap::hedgehog:
-    case FeatureMap::dpfp:
-    case FeatureMap::exponential:
-      return "a feature map with weights";
-  }
+  if (l.output_gate) return "an output gate";
   switch (l.output_norm) {
     case OutputNorm::none:
     case OutputNorm::channels:
@@ -228,7 +216,25 @@ std::string refuse_step_model(const StepModel& model) {
     case OutputNorm::groups:
       return "an output norm over each head";
   }
-  if (l.output_gate) return "an output gate";
+  switch (l.slots().feature_map) {
+    case FeatureMap::identity:
+    case FeatureMap::swish:
+    case FeatureMap::relu:
+      return "";
+    case FeatureMap::t2r:
+    case FeatureMap::elu:
+    case FeatureMap::product:
+    case FeatureMap::hedgehog:
+    case FeatureMap::dpfp:
+    case FeatureMap::exponential:
+      return "a feature map with weights";
+  }
+  return "";
+}
+
+std::string refuse_step_model(const StepModel& model) {
+  if (std::string why = refuse_step_form(model); !why.empty()) return why;
+  const LayerSpec& l = model.layer;
   const auto uneven = [](const char* what, std::int32_t n) {
     return std::string(what) + " " + std::to_string(n) + " is not a multiple of 32";
   };

@@ -65,8 +65,13 @@ struct StepModel {
 /// Records `pass`. Never fails: if the pass is not of that form, `why_not` has the reason.
 StepModel record_step_model(const Recording& pass);
 
-/// What every one-token program of today expects of a recognised model: f32 arithmetic on slots with identity, swish or
-/// relu maps, no convolutions, RMSNorms, widths in whole blocks of 32, head dims that are powers of two.
+/// What every one-token program of today expects of a recognised model: slots with identity, swish or relu maps, RMSNorms,
+/// neither convolutions, nor an output gate, nor an output norm over each head.
+/// @return why not, or ""
+std::string refuse_step_form(const StepModel& model);
+
+/// That and what the matrix products of CUDA's programs of any shape expect: widths in whole blocks of 32, head dims that
+/// are powers of two.
 /// @return why not, or ""
 std::string refuse_step_model(const StepModel& model);
 

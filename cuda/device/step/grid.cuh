@@ -267,8 +267,8 @@ __device__ __forceinline__ void consume(int cta) {
 __device__ __forceinline__ int2 tiles_of(const Decode& p, const DecodeShape& s, int cta) {
   const int blocks = s.whole_grid != 0 ? p.grid : p.blocks, units = s.tiles / s.unit;
   if (cta >= blocks) return make_int2(0, 0);
-  return make_int2(int((long long)(units)*cta / blocks) * s.unit,
-                   int((long long)(units) * (cta + 1) / blocks) * s.unit);
+  return make_int2(first_unit(units, cta, blocks) * s.unit,
+                   first_unit(units, cta + 1, blocks) * s.unit);
 }
 
 /// Everything a thread of the kernel does; consume(block): what one that multiplies does.

@@ -21,10 +21,6 @@ layout(set = 0, binding = 1) volatile coherent buffer Act2 { uvec2 v[]; } act2;
 layout(set = 0, binding = 1) volatile coherent buffer Act4 { uvec4 v[]; } act4;
 #endif
 
-uint tag = 0;
-const uint kTag = 1;  // the bit
-int poll_limit = 0;  // polls that are left; below zero waits return at once
-
 // Lanes of a subgroup wait for each other, so that drivers know that they go on together: all must call. Each waits for a
 // value, or a vector, of which `v` was seen, if it is `mine`; others have the tag for it.
 float wait_on(bool mine, uint v, uint at) {

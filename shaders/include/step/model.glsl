@@ -7,6 +7,7 @@ layout(set = 0, binding = 2) readonly buffer Vectors4 { vec4 v[]; } vectors4;
 layout(set = 0, binding = 3) readonly buffer Table { uint v[]; } table;  // StepLayer of each layer
 layout(set = 0, binding = 4) readonly buffer Pass4 { uvec4 word[]; } pass4;
 #include "step/token.glsl"
+#include "step/begin.glsl"
 
 layout(constant_id = 3) const uint D = 32;
 layout(constant_id = 4) const uint INNER = 32;
@@ -45,5 +46,9 @@ const uint kLayerPlaces = kAtX + D;
 
 shared uint layers_[LAYERS * kStepLayerWords];
 uint in_table(uint layer, uint which) { return layers_[layer * kStepLayerWords + which]; }
-uint token_place = 0;          // of its state in the bank
-uvec3 token_slots = uvec3(0);  // positional slot it writes, sinks and window in use
+/// Copies the table into shared memory; a barrier must follow.
+void load_table() {
+  for (uint n = 0; n < LAYERS * kStepLayerWords; n += THREADS) {
+    if (n + THREAD < LAYERS * kStepLayerWords) layers_[n + THREAD] = table.v[n + THREAD];
+  }
+}

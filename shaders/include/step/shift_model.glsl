@@ -12,6 +12,7 @@ layout(set = 0, binding = 2) volatile readonly buffer Vectors { float v[]; } vec
 layout(set = 0, binding = 2) volatile readonly buffer Vectors4 { vec4 v[]; } vectors4;
 layout(set = 0, binding = 3) volatile readonly buffer Table { uint v[]; } table;  // kShiftLayerWords of each layer
 #include "step/token.glsl"
+#include "step/begin.glsl"
 
 layout(constant_id = 3) const uint D = 64;
 layout(constant_id = 4) const uint INNER = 64;
@@ -60,7 +61,6 @@ shared uvec2 own_rows[kShiftMatrixCount];
 shared float own_values[4][OWN_ROWS];
 const uint kOwnX = 0, kOwnMiddle = 1, kOwnMixerShift = 2, kOwnChannelShift = 3;
 
-uint token_place = 0;  // of its state in the bank
 /// Floats of a token's state before its layer's part `at`.
 uint state_at(uint layer, uint at) { return layer * a.layer_stride + token_place * a.layer_floats + at; }
 const uint kMixerShift = HEADS * kShiftHead * kShiftHead;  // of the last row in a layer's state

@@ -6,21 +6,14 @@
 #include <optional>
 #include <string_view>
 
+#include "runtime/backend/vulkan/driver/spirv.h"
 #include "shaders/include/contract/interface.h"
 
 namespace runnel::vulkan {
 namespace {
 
-// From the SPIR-V specification and its two extensions.
-constexpr std::uint32_t kOpExtension = 10, kOpCapability = 17, kOpTypeInt = 21, kOpTypeFloat = 22,
-                        kOpConstantTrue = 41, kOpConstantFalse = 42, kOpDecorate = 71,
-                        kOpTypeNv = 5358, kOpLoadNv = 5359, kOpStoreNv = 5360, kOpMulAddNv = 5361,
-                        kOpLengthNv = 5362, kOpTypeKhr = 4456, kOpLoadKhr = 4457,
-                        kOpStoreKhr = 4458, kOpMulAddKhr = 4459, kOpLengthKhr = 4460;
-constexpr std::uint32_t kCapabilityNv = 5357, kCapabilityKhr = 6022, kSpecId = 1;
-constexpr std::uint32_t kUseA = 0, kUseB = 1, kUseSums = 2;
-constexpr std::uint32_t kRowMajor = 0, kColumnMajor = 1;
-constexpr std::size_t kHeader = 5, kBound = 3;
+using namespace spirv;
+
 constexpr std::string_view kNv = "SPV_NV_cooperative_matrix", kKhr = "SPV_KHR_cooperative_matrix";
 
 using Words = std::vector<std::uint32_t>;
@@ -50,10 +43,9 @@ class Translation {
   bool make_numbers() {
     if (number_ != 0) return true;
     if (uint_ == 0) return false;
-    constexpr std::uint32_t kOpConstant = 43;
     number_ = out_[kBound];
     out_[kBound] += 3;
-    for (std::uint32_t n = 0; n < 3; ++n) put(kOpConstant, {uint_, number_ + n, n});
+    for (std::uint32_t n = 0; n < 3; ++n) put(kConstant, {uint_, number_ + n, n});
     return true;
   }
 
@@ -66,17 +58,17 @@ class Translation {
 
   bool take_type(std::span<const std::uint32_t> w) {
     if (w.size() != 6 || !make_numbers()) return false;
-    std::uint32_t use = float_bits_[w[2]] == 32 ? kUseSums : kUseA;
+    std::uint32_t use = float_bits_[w[2]] == 32 ? kMatrixAccumulator : kMatrixA;
     if (const auto id = spec_ids_.find(w[4]); id != spec_ids_.end())
-      use = id->second == kRightTile ? kUseB : kUseSums;
-    put(kOpTypeKhr, {w[1], w[2], w[3], w[4], w[5], number_ + use});
+      use = id->second == kRightTile ? kMatrixB : kMatrixAccumulator;
+    put(kTypeCooperativeMatrixKHR, {w[1], w[2], w[3], w[4], w[5], number_ + use});
     return true;
   }
 
   bool take(std::uint32_t op, std::span<const std::uint32_t> w) {
     Words operands(w.begin() + 1, w.end());
     switch (op) {
-      case kOpExtension: {
+      case kExtension: {
         const char* name = reinterpret_cast<const char*>(operands.data());
         if (name != kNv) break;
         Words khr(kKhr.size() / 4 + 1);
@@ -84,42 +76,45 @@ class Translation {
         put(op, khr);
         return true;
       }
-      case kOpCapability:
-        if (operands[0] == kCapabilityNv) operands[0] = kCapabilityKhr;
+      case kCapability:
+        if (operands[0] == kCapabilityCooperativeMatrixNV)
+          operands[0] = kCapabilityCooperativeMatrixKHR;
         put(op, operands);
         return true;
-      case kOpTypeInt:
+      case kTypeInt:
         if (operands[1] == 32 && operands[2] == 0) uint_ = operands[0];
         break;
-      case kOpTypeFloat:
+      case kTypeFloat:
         float_bits_[operands[0]] = operands[1];
         break;
-      case kOpConstantTrue:
-      case kOpConstantFalse:
-        truths_[operands[1]] = op == kOpConstantTrue;
+      case kConstantTrue:
+      case kConstantFalse:
+        truths_[operands[1]] = op == kConstantTrue;
         break;
-      case kOpDecorate:
-        if (operands.size() == 3 && operands[1] == kSpecId &&
+      case kDecorate:
+        if (operands.size() == 3 && operands[1] == kDecorationSpecId &&
             (operands[2] == kRightTile || operands[2] == kNarrowTile))
           spec_ids_[operands[0]] = operands[2];
         break;
-      case kOpTypeNv:
+      case kTypeCooperativeMatrixNV:
         return take_type(w);
-      case kOpLoadNv:
-      case kOpStoreNv: {  // …, stride, whether columns follow each other, … → layout, stride, …
-        const std::size_t stride = op == kOpLoadNv ? 3 : 2;
+      case kCooperativeMatrixLoadNV:
+      case kCooperativeMatrixStoreNV: {
+        // …, stride, whether columns follow each other, … → layout, stride, …
+        const std::size_t stride = op == kCooperativeMatrixLoadNV ? 3 : 2;
         const auto order = layout(operands[stride + 1]);
         if (!order) return false;
         operands[stride + 1] = operands[stride];
         operands[stride] = *order;
-        put(op == kOpLoadNv ? kOpLoadKhr : kOpStoreKhr, operands);
+        put(op == kCooperativeMatrixLoadNV ? kCooperativeMatrixLoadKHR : kCooperativeMatrixStoreKHR,
+            operands);
         return true;
       }
-      case kOpMulAddNv:
-        put(kOpMulAddKhr, operands);
+      case kCooperativeMatrixMulAddNV:
+        put(kCooperativeMatrixMulAddKHR, operands);
         return true;
-      case kOpLengthNv:
-        put(kOpLengthKhr, operands);
+      case kCooperativeMatrixLengthNV:
+        put(kCooperativeMatrixLengthKHR, operands);
         return true;
       default:
         break;

@@ -6,49 +6,14 @@
 #include <vector>
 
 #include "runtime/backend/vulkan/driver/shader_registry.h"
+#include "runtime/backend/vulkan/driver/spirv.h"
 #include "runtime/base/integers.h"
 
 namespace runnel::vulkan {
 namespace {
 
-// From the SPIR-V specification.
-enum Op : std::uint32_t {
-  kTypeBool = 20,
-  kTypeInt = 21,
-  kTypeFloat = 22,
-  kTypeVector = 23,
-  kTypeArray = 28,
-  kTypePointer = 32,
-  kConstantTrue = 41,
-  kConstantFalse = 42,
-  kConstant = 43,
-  kSpecConstantTrue = 48,
-  kSpecConstantFalse = 49,
-  kSpecConstant = 50,
-  kSpecConstantOp = 52,
-  kFunction = 54,
-  kVariable = 59,
-  kDecorate = 71,
-  kIAdd = 128,
-  kISub = 130,
-  kIMul = 132,
-  kUDiv = 134,
-  kUMod = 137,
-  kLogicalOr = 166,
-  kLogicalAnd = 167,
-  kLogicalNot = 168,
-  kSelect = 169,
-  kIEqual = 170,
-  kINotEqual = 171,
-  kUGreaterThan = 172,
-  kUGreaterThanEqual = 174,
-  kULessThan = 176,
-  kULessThanEqual = 178,
-  kShiftRightLogical = 194,
-  kBitwiseOr = 197,
-};
-constexpr std::uint32_t kDecorationSpecId = 1, kStorageWorkgroup = 4;
-constexpr std::size_t kHeader = 5, kBound = 3;
+using namespace spirv;
+
 constexpr std::uint64_t kAlignment = 16;
 
 using Value = std::optional<std::uint32_t>;
@@ -98,7 +63,7 @@ class Module {
         of_id_[i[1]] = i;
         break;
       case kVariable:
-        if (i[3] == kStorageWorkgroup) pointers_.push_back(i[1]);
+        if (i[3] == kStorageClassWorkgroup) pointers_.push_back(i[1]);
         break;
       case kConstantTrue:
       case kConstantFalse:

@@ -23,40 +23,6 @@ constexpr std::uint32_t kMostHeld = 8;                        // items of a lane
 constexpr std::uint32_t kHeadGroups = 2, kHeadThreads = 256;
 constexpr std::uint32_t kFewestHeadLanes = 4, kMostHeadItems = 9;
 
-/// What no program of one token computes.
-std::string refuse_form(const StepModel& m) {
-  if (!m.recognised()) return m.why_not;
-  const LayerSpec& l = m.layer;
-  if (l.norm.kind != Norm::rms || l.channel_norm.kind != Norm::rms ||
-      m.final_norm.kind != Norm::rms)
-    return "a LayerNorm";
-  if (l.norm.eps != l.channel_norm.eps) return "norms of two epsilons in a layer";
-  if (l.conv_size > 0) return "convolutions";
-  if (l.output_gate) return "an output gate";
-  switch (l.output_norm) {
-    case OutputNorm::none:
-    case OutputNorm::channels:
-      break;
-    case OutputNorm::heads:
-    case OutputNorm::groups:
-      return "an output norm over each head";
-  }
-  switch (l.slots().feature_map) {
-    case FeatureMap::identity:
-    case FeatureMap::swish:
-    case FeatureMap::relu:
-      return "";
-    case FeatureMap::t2r:
-    case FeatureMap::elu:
-    case FeatureMap::product:
-    case FeatureMap::hedgehog:
-    case FeatureMap::dpfp:
-    case FeatureMap::exponential:
-      return "a feature map with weights";
-  }
-  return "";
-}
-
 /// Lanes that share a row of a stage, and its items in each.
 struct Team {
   std::uint32_t lanes = 0, items = 0;
@@ -198,7 +164,8 @@ std::string choose_parts(const LayerSpec& l, const StepDevice& d, StepShape& s) 
 }
 
 std::string refuse_step(const StepModel& m, const StepDevice& d) {
-  if (std::string why = refuse_form(m); !why.empty()) return why;
+  if (std::string why = refuse_step_form(m); !why.empty()) return why;
+  if (m.layer.norm.eps != m.layer.channel_norm.eps) return "norms of two epsilons in a layer";
   if (d.resident_groups == 0) return "a device that promises no workgroups at the same time";
   if (d.subgroup < 4 || d.subgroup > 32)
     return "subgroups of " + std::to_string(d.subgroup) + ", expected 4 to 32";
