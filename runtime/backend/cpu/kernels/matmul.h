@@ -55,7 +55,7 @@ RUNNEL_INLINE void dot_tokens(I (&c)[K], const B (&w)[8], const Group<W>& a, int
     unroll<K / 2>([&](auto i) RUNNEL_INLINE_LAMBDA {
       dot_pair<kMax, 8>(c[2 * i], c[2 * i + 1], w, a.q[first + 2 * i], a.q[first + 2 * i + 1]);
     });
-  } else if constexpr (kStepwise) {
+  } else if constexpr (kStepwise && K > 1) {
     // Step by step over the tokens: their chains of additions overlap.
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
       unroll<K>([&](auto i) RUNNEL_INLINE_LAMBDA {
@@ -221,11 +221,12 @@ struct Q5_0 {
 template <int W, bool kFive>
 struct ScaleMin {
   static constexpr TileBlock kBlock = kFive ? kQ5_KBlock : kQ4_KBlock;
+  static constexpr int kBlockGroups = 8;
   const uint8_t* codes;   // of the pair of groups
   const uint8_t* scales;  // [12][16 rows] of the block
   const uint16_t* d;
-  F scale[8], minus_minimum[8];  // of the block's groups
-  int group = 0;                 // 0 … 7 of the block
+  F scale[kBlockGroups], minus_minimum[kBlockGroups];
+  int group = 0;  // 0 … 7 of the block
   ScaleMin(const uint8_t* tile, int sub)
       : codes(tile + kBlock.head + sub * kLanes * 4),
         scales(tile + 64 + sub * kLanes),
@@ -250,7 +251,7 @@ struct ScaleMin {
       if constexpr (kFive) add_fifth_bits(codes + 576, w);
       codes += kBlock.part;
     }
-    if (++group == 8) {
+    if (++group == kBlockGroups) {
       group = 0;
       codes += kBlock.head;
       scales += kBlock.all;
@@ -298,7 +299,8 @@ struct Q6_K {
   const uint8_t* part;  // of the half block: ql, qh
   const int8_t* scales;
   const uint16_t* d;
-  int group = 0;  // 0 … 15 of the pair of blocks
+  int group = 0;        // 0 … 7 of the block
+  bool second = false;  // of the pair of blocks
   Q6_K(const uint8_t* tile, int sub)
       : part(tile + kQ6_KPair + kBlock.head + sub * kLanes * 4),
         scales(reinterpret_cast<const int8_t*>(tile) + kQ6_KPair + sub * kLanes),
@@ -328,17 +330,13 @@ struct Q6_K {
         codes<3>(w);
         part += kBlock.part;
     }
-    ++group;
-    if ((group & 7) == 0) {
-      part += kBlock.head;
-      scales += kBlock.all - kBlock.head;
-      d += kTileRows;
-    }
-    if (group == 16) {
+    if (++group == 8) {
       group = 0;
-      part += kQ6_KPair;
-      scales += kQ6_KPair;
-      d += kPair / 2 - 2 * kTileRows;
+      const ptrdiff_t head = second ? kQ6_KPair : 0;
+      part += kBlock.head + head;
+      scales += kBlock.all - kBlock.head + head;
+      d += second ? kPair / 2 - kTileRows : kTileRows;
+      second = !second;
     }
   }
   /// Group kGroup of a half: lower bits in half kGroup / 2 of ql's part kGroup % 2, upper bits at
@@ -517,11 +515,20 @@ void quantised_matmul(const MatmulArgs& m) {
       Format<W> cursor(tile, part);
       F acc[W];
       unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { acc[t] = splat(0); });
-      for (int g = 0; g < groups; ++g) {
+      int g = 0;
+      const auto add_next = [&](int group) RUNNEL_INLINE_LAMBDA {
         Weights w;
         cursor.prefetch_ahead();
         cursor.next(w);
-        Format<W>::add(w, acts[g], acc);
+        Format<W>::add(w, acts[group], acc);
+      };
+      if constexpr (W == 1 && requires { Format<W>::kBlockGroups; }) {
+        // A whole block: the scales of its groups stay in registers.
+        constexpr int kGroups = Format<W>::kBlockGroups;
+        for (; g < groups; g += kGroups)
+          unroll<kGroups>([&](auto n) RUNNEL_INLINE_LAMBDA { add_next(g + n); });
+      } else {
+        for (; g < groups; ++g) add_next(g);
       }
       float* out = m.out + i * kTileRows + part * kLanes;
       const bool accumulate = m.accumulate != 0;

@@ -91,9 +91,15 @@ template <int kMax>
 inline I dot_step(I acc, B w, B a) {
   return _mm512_dpbusd_epi32(acc, w, a);
 }
+/// Four inputs, broadcast by the instruction itself: GCC 12 loads them into a register first.
 template <int kMax, int kSteps>
 inline I dot(I acc, const B* w, const int8_t* a) {
-  for (int s = 0; s < kSteps; ++s) acc = dot_step<kMax>(acc, w[s], four(a + 4 * s));
+  using Four [[gnu::may_alias]] = int32_t;
+  for (int s = 0; s < kSteps; ++s) {
+    asm("vpdpbusd %2%{1to16%}, %1, %0"
+        : "+v"(acc)
+        : "v"(w[s]), "m"(*reinterpret_cast<const Four*>(a + 4 * s)));
+  }
   return acc;
 }
 #else
