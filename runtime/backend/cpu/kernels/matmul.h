@@ -559,6 +559,7 @@ template <int W, int N, int P, class Rows>
 RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
   const auto* a = reinterpret_cast<const float*>(m.acts);
   constexpr size_t kStep = kTileRows * Rows::kBytes;
+  constexpr int kAhead = static_cast<int>(kBytesAhead / N / kStep);  // columns
   static_assert(kTileRows / kLanes % P == 0);
   for (int part = 0; part < kTileRows / kLanes; part += P) {
     const uint8_t* w =
@@ -566,6 +567,15 @@ RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
     F acc[N * P * W];
     unroll<N * P * W>([&](auto i) RUNNEL_INLINE_LAMBDA { acc[i] = splat(0); });
     for (int c = 0; c < m.cols; ++c, w += kStep) {
+      if constexpr (W == 1) {
+        // The last columns of these tiles prefetch the first of the next N.
+        const size_t ahead = kAhead * kStep + (c + kAhead < m.cols ? 0 : (N - 1) * m.tile_bytes);
+        if (c % static_cast<int>(64 / kStep) == 0) {
+          unroll<N>([&](auto n) RUNNEL_INLINE_LAMBDA {
+            prefetch<W, 1>(w + n * m.tile_bytes, static_cast<ptrdiff_t>(ahead));
+          });
+        }
+      }
       unroll<N * P>([&](auto n) RUNNEL_INLINE_LAMBDA {
         const F row = Rows::at(w + n / P * m.tile_bytes + n % P * kLanes * Rows::kBytes);
         unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
