@@ -88,7 +88,9 @@ void channel_mix(Pass& pass) {
   }
 
   const int units = (w.up.rows + kGroup - 1) / kGroup;
-  const int step = std::max(1, units / (pass.pool().threads() * 8));
+  const int threads = pass.pool().threads();
+  const int items = items_per_thread(w.gate.bytes() + w.up.bytes(), threads, pass.tokens);
+  const int step = std::max(1, units / (threads * items));
   const int steps = divide_up(units, step);
   const int block = std::min(pass.tokens, kTileBlock);
   const int blocks = divide_up(pass.tokens, block);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -11,6 +12,16 @@
 #include "runtime/backend/cpu/cpu_model.h"
 
 namespace runnel::cpu {
+
+/// Into how many items a product of `bytes` of weights is cut for each of `threads`, so that they end together. Those of one
+/// token take as long as their bytes: a thread loses 100 ns to claim an item, and half of the last one to wait for others.
+inline int items_per_thread(std::size_t bytes, int threads, int tokens) {
+  constexpr std::size_t kBytesOfTwoClaims = 8192;
+  constexpr int kFewest = 8, kMost = 32;
+  if (tokens > 1) return kFewest;
+  const std::size_t own = bytes / static_cast<std::size_t>(threads);
+  return std::clamp(static_cast<int>(std::sqrt(own / kBytesOfTwoClaims)), kFewest, kMost);
+}
 
 /// Prefetches slice i of n of the weights that come next, so that they are in the second cache when their turn comes.
 inline void prefetch_slice(const std::uint8_t* data, std::size_t bytes, int i, int n) {

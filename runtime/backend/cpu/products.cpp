@@ -18,7 +18,6 @@ constexpr std::size_t kBlockBytes = std::size_t{768}
                                     << 10;  // packs of a token block, of 2 MiB second cache
 // weights of an item; claiming one costs about 100 ns
 constexpr std::size_t kLeastItemBytes = std::size_t{12} << 10;
-constexpr int kItemsPerThread = 8;  // so that threads end together
 // what kernels of many tokens take at once; both stay in the first cache
 constexpr int kTilesTogether = 2;
 
@@ -92,8 +91,8 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   const int blocks = divide_up(tokens, block);
   const auto least =
       static_cast<int>(kLeastItemBytes * static_cast<std::size_t>(tiles) / bytes) + 1;
-  const int even = (tiles + pass.pool().threads() * kItemsPerThread - 1) /
-                   (pass.pool().threads() * kItemsPerThread);
+  const int threads = pass.pool().threads();
+  const int even = divide_up(tiles, threads * items_per_thread(bytes, threads, tokens));
   const int most = ThreadPool::kMaxItems / blocks;
   // A multiple of 4 tiles suits the float kernels.
   const int step = round_up(std::max({least, even, divide_up(tiles, most)}), 4);
