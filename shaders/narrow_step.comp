@@ -270,7 +270,8 @@ void main() {
     if (n + THREAD < kTableWords) layers_[n + THREAD] = table.v[n + THREAD];
   }
   begin_token();
-  const uint head_tag = pass.word[kPassTag] >> 1;
+  const uint head_tag = tag >> 1;  // of the head's values
+  tag &= kTag;
   if (THREAD == 0) {
     gave_up = false;
     if (makes_logits()) drawn_to = uvec2(pass.word[kPassDrawn], pass.word[kPassDrawn + 1]);

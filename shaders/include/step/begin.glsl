@@ -8,7 +8,7 @@ uint token_place = 0;          // of its state in the bank
 uvec3 token_slots = uvec3(0);  // positional slot it writes, sinks and window in use
 
 void begin_token() {
-  tag = pass.word[kPassTag] & kTag;
+  tag = pass.word[kPassTag];
   poll_limit = a.poll_limit;
   token_place = pass.word[a.pass.items + 2];
   token_slots = uvec3(token_word(0, 1), token_word(0, 2), token_word(0, 3));
