@@ -261,6 +261,60 @@ std::size_t tile_payload(TileFormat format, int cols) {
   return 0;
 }
 
+/// A row of a tile.
+struct TileRow {
+  const std::uint8_t* tile;
+  std::size_t r;
+
+  /// Byte `i` of the 32 inputs of a group whose codes begin at `codes`.
+  std::uint8_t byte(const std::uint8_t* codes, std::size_t i) const {
+    return codes[64 * (i / 4) + 4 * r + i % 4];
+  }
+  /// The fifth bit of input `i` of a group, where it belongs in a code.
+  int fifth(const std::uint8_t* bits, std::size_t i) const {
+    return ((bits[4 * r + i % 4] >> (i / 4)) & 1) << 4;
+  }
+  float number(const std::uint8_t* p) const { return std::bit_cast<float>(word_at(p + 4 * r)); }
+  float half(const std::uint8_t* p) const { return f16_to_f32(half_at(p + 2 * r)); }
+};
+
+/// Group `g` of a row of Q4_K or Q5_K.
+void unpack_scale_min(const TileRow& from, TileFormat format, std::size_t g, float* out) {
+  const bool five = format == kTileQ5_K;
+  const TileBlock k = block_of(format);
+  const std::size_t j = g % 8;
+  const std::uint8_t* block = from.tile + block_at(k, g / 8);
+  const std::uint8_t* part = block + k.head + j / 2 * static_cast<std::size_t>(k.part);
+  const std::uint8_t* bits = part + 512 + 64 * (j % 2);
+  const std::uint8_t* s = block + 64 + from.r;
+  const int scale = j < 4 ? s[16 * j] & 63 : (s[16 * (j + 4)] & 15) | ((s[16 * (j - 4)] >> 6) << 4);
+  const int minimum =
+      j < 4 ? s[16 * (j + 4)] & 63 : (s[16 * (j + 4)] >> 4) | ((s[16 * j] >> 6) << 4);
+  const float by = from.half(block) * static_cast<float>(scale),
+              less = from.half(block + 32) * static_cast<float>(minimum);
+  for (std::size_t i = 0; i < 32; ++i) {
+    const int both = from.byte(part, i);
+    const int code = (j % 2 == 0 ? both & 15 : both >> 4) | (five ? from.fifth(bits, i) : 0);
+    out[32 * g + i] = by * static_cast<float>(code) - less;
+  }
+}
+
+/// Group `g` of a row of Q6_K.
+void unpack_q6_k(const TileRow& from, std::size_t g, float* out) {
+  const std::size_t h = g % 8 / 4, j = g % 4;  // group j of half h
+  const std::uint8_t* block = from.tile + q6_k_block_at(g / 8);
+  const std::uint8_t* part = block + kQ6_KBlock.head + h * kQ6_KBlock.part;
+  const std::uint8_t* scales = block + 32 * (g % 8) + from.r;
+  const float d = from.half(from.tile + q6_k_scale_at(g / 8));
+  for (std::size_t i = 0; i < 32; ++i) {
+    const int both = from.byte(part + 512 * (j % 2), i);
+    const int code =
+        (j < 2 ? both & 15 : both >> 4) | (((from.byte(part + 1024, i) >> (2 * j)) & 3) << 4);
+    const auto scale = static_cast<std::int8_t>(scales[16 * (i / 16)]);
+    out[32 * g + i] = d * static_cast<float>(scale) * static_cast<float>(code - 32);
+  }
+}
+
 /// The tiles of a type that has kernels; kTileFormats: it has none.
 TileFormat tile_format(BlockType type) {
   switch (type) {
@@ -349,24 +403,13 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
   const std::uint8_t* tile = m.data + static_cast<std::size_t>(row / kTileRows) * m.tile_bytes;
   const auto r = static_cast<std::size_t>(row % kTileRows);
   const auto n = static_cast<std::size_t>(m.cols);
-  // Byte `i` of the 32 inputs of a group whose codes begin at `codes`.
-  const auto byte = [r](const std::uint8_t* codes, std::size_t i) {
-    return codes[64 * (i / 4) + 4 * r + i % 4];
-  };
-  const auto number = [r](const std::uint8_t* p) {
-    return std::bit_cast<float>(word_at(p + 4 * r));
-  };
-  // The fifth bit of input `i` of a group, where it belongs in a code.
-  const auto fifth = [r](const std::uint8_t* bits, std::size_t i) {
-    return ((bits[4 * r + i % 4] >> (i / 4)) & 1) << 4;
-  };
-  const auto half = [r](const std::uint8_t* p) { return f16_to_f32(half_at(p + 2 * r)); };
+  const TileRow from{tile, r};
   switch (m.format) {
     case kTileF32:
-      for (std::size_t c = 0; c < n; ++c) out[c] = number(tile + 64 * c);
+      for (std::size_t c = 0; c < n; ++c) out[c] = from.number(tile + 64 * c);
       return;
     case kTileF16:
-      for (std::size_t c = 0; c < n; ++c) out[c] = half(tile + 32 * c);
+      for (std::size_t c = 0; c < n; ++c) out[c] = from.half(tile + 32 * c);
       return;
     case kTileBf16:
       for (std::size_t c = 0; c < n; ++c) {
@@ -377,18 +420,18 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
     case kTileQ8_0:
       for (std::size_t g = 0; g < n / 32; ++g) {
         const GroupPlace at = place_of(kQ8_0Group, g);
-        const float d = half(tile + at.scales);
+        const float d = from.half(tile + at.scales);
         for (std::size_t i = 0; i < 32; ++i) {
-          out[32 * g + i] = d * static_cast<float>(byte(tile + at.codes, i) - 128);
+          out[32 * g + i] = d * static_cast<float>(from.byte(tile + at.codes, i) - 128);
         }
       }
       return;
     case kTileQ4_0:
       for (std::size_t g = 0; g < n / 32; ++g) {
         const GroupPlace at = place_of(kQ4_0Group, g);
-        const float d = half(tile + at.scales);
+        const float d = from.half(tile + at.scales);
         for (std::size_t i = 0; i < 16; ++i) {
-          const int both = byte(tile + at.codes, i);
+          const int both = from.byte(tile + at.codes, i);
           out[32 * g + i] = d * static_cast<float>((both & 15) - 8);
           out[32 * g + i + 16] = d * static_cast<float>((both >> 4) - 8);
         }
@@ -397,9 +440,9 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
     case kTileQ4_1:
       for (std::size_t g = 0; g < n / 32; ++g) {
         const GroupPlace at = place_of(kQ4_1Group, g);
-        const float d = half(tile + at.scales), offset = half(tile + at.scales + 32);
+        const float d = from.half(tile + at.scales), offset = from.half(tile + at.scales + 32);
         for (std::size_t i = 0; i < 16; ++i) {
-          const int both = byte(tile + at.codes, i);
+          const int both = from.byte(tile + at.codes, i);
           out[32 * g + i] = d * static_cast<float>(both & 15) + offset;
           out[32 * g + i + 16] = d * static_cast<float>(both >> 4) + offset;
         }
@@ -408,10 +451,10 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
     case kTileQ5_0:
       for (std::size_t g = 0; g < n / 32; ++g) {
         const GroupPlace at = place_of(kQ5_0Group, g);
-        const float d = half(tile + at.scales);
+        const float d = from.half(tile + at.scales);
         for (std::size_t i = 0; i < 32; ++i) {
-          const int both = byte(tile + at.codes, i % 16);
-          const int code = (i < 16 ? both & 15 : both >> 4) | fifth(tile + at.codes + 256, i);
+          const int both = from.byte(tile + at.codes, i % 16);
+          const int code = (i < 16 ? both & 15 : both >> 4) | from.fifth(tile + at.codes + 256, i);
           out[32 * g + i] = d * static_cast<float>(code - 16);
         }
       }
@@ -420,48 +463,16 @@ void unpack_row(const PackedMatrix& m, int row, std::span<float> out) {
       for (std::size_t c = 0; c < n; ++c) {
         const GroupPlace at = place_of(kWideGroup, c / 32);
         const std::uint8_t* scales = tile + at.scales + 128 * (c % 32 / 16);
-        const int code = byte(tile + at.codes, c % 32) - 128;
-        out[c] = number(scales) * static_cast<float>(code) + number(scales + 64);
+        const int code = from.byte(tile + at.codes, c % 32) - 128;
+        out[c] = from.number(scales) * static_cast<float>(code) + from.number(scales + 64);
       }
       return;
     case kTileQ4_K:
     case kTileQ5_K:
-      for (std::size_t g = 0; g < n / 32; ++g) {
-        const bool five = m.format == kTileQ5_K;
-        const TileBlock k = block_of(m.format);
-        const std::size_t j = g % 8;
-        const std::uint8_t* block = tile + block_at(k, g / 8);
-        const std::uint8_t* part = block + k.head + j / 2 * static_cast<std::size_t>(k.part);
-        const std::uint8_t* bits = part + 512 + 64 * (j % 2);
-        const std::uint8_t* s = block + 64 + r;
-        const int scale =
-            j < 4 ? s[16 * j] & 63 : (s[16 * (j + 4)] & 15) | ((s[16 * (j - 4)] >> 6) << 4);
-        const int minimum =
-            j < 4 ? s[16 * (j + 4)] & 63 : (s[16 * (j + 4)] >> 4) | ((s[16 * j] >> 6) << 4);
-        const float by = half(block) * static_cast<float>(scale),
-                    less = half(block + 32) * static_cast<float>(minimum);
-        for (std::size_t i = 0; i < 32; ++i) {
-          const int both = byte(part, i);
-          const int code = (j % 2 == 0 ? both & 15 : both >> 4) | (five ? fifth(bits, i) : 0);
-          out[32 * g + i] = by * static_cast<float>(code) - less;
-        }
-      }
+      for (std::size_t g = 0; g < n / 32; ++g) unpack_scale_min(from, m.format, g, out.data());
       return;
     case kTileQ6_K:
-      for (std::size_t g = 0; g < n / 32; ++g) {
-        const std::size_t h = g % 8 / 4, j = g % 4;  // group j of half h
-        const std::uint8_t* block = tile + q6_k_block_at(g / 8);
-        const std::uint8_t* part = block + kQ6_KBlock.head + h * kQ6_KBlock.part;
-        const std::uint8_t* scales = block + 32 * (g % 8) + r;
-        const float d = half(tile + q6_k_scale_at(g / 8));
-        for (std::size_t i = 0; i < 32; ++i) {
-          const int both = byte(part + 512 * (j % 2), i);
-          const int code =
-              (j < 2 ? both & 15 : both >> 4) | (((byte(part + 1024, i) >> (2 * j)) & 3) << 4);
-          const auto scale = static_cast<std::int8_t>(scales[16 * (i / 16)]);
-          out[32 * g + i] = d * static_cast<float>(scale) * static_cast<float>(code - 32);
-        }
-      }
+      for (std::size_t g = 0; g < n / 32; ++g) unpack_q6_k(from, g, out.data());
       return;
     case kTileFormats:
       return;
