@@ -4,15 +4,22 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdio>
+#include <span>
+#include <string>
 #include <vector>
 
+#include "quant/formats.h"
 #include "runtime/backend/cpu/isa.h"
+#include "runtime/backend/cpu/packed_matrix.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using namespace runnel::cpu;
+using runnel::quant::BlockType;
+namespace quant = runnel::quant;
 
 template <class Work>
 double best_seconds(const Work& work) {
@@ -25,12 +32,24 @@ double best_seconds(const Work& work) {
   return best;
 }
 
+constexpr BlockType kTypes[] = {BlockType::f32,  BlockType::f16,  BlockType::bf16, BlockType::q8_0,
+                                BlockType::q4_0, BlockType::q4_1, BlockType::q5_0, BlockType::q4_k,
+                                BlockType::q5_k, BlockType::q6_k, BlockType::wide};
+
+/// The layout of a matrix without its weights.
+PackedMatrix layout_of(BlockType type, int rows, int cols) {
+  static const std::vector<std::byte> none(std::size_t{4} * 16 * 16 * 768);  // as many as f32 has
+  return *plan_packing({.name = "",
+                        .type = type,
+                        .rows = rows,
+                        .cols = cols,
+                        .data = std::span(none).first(static_cast<std::size_t>(rows) *
+                                                      quant::row_bytes(type, cols))});
+}
+
 }  // namespace
 
 int main() {
-  const char* names[] = {"f32",  "f16",  "bf16", "q8_0", "q4_0", "q4_1",
-                         "q5_0", "q4_k", "q5_k", "q6_k", "wide"};
-  const std::size_t row_bits[] = {32, 16, 16, 0, 0, 0, 0};
   for (const Isa isa : supported_isas()) {
     const Kernels k = *find_kernels(isa);
     std::int32_t sink = 0;
@@ -39,14 +58,10 @@ int main() {
     const double peak = operations / peak_seconds;
     std::printf("%s: int8 peak %.0f GOP/s a core\n", isa_name(isa).data(), peak * 1e-9);
     constexpr int kCols = 768;
-    for (int format = 0; format < kTileFormats; ++format) {
-      const std::size_t tile = format < 3 ? row_bits[format] * 2 * kCols
-                                          : static_cast<std::size_t>(format == 3   ? 17 * 32
-                                                                     : format == 4 ? 9 * 32
-                                                                     : format == 5 ? 9 * 32
-                                                                                   : 420) *
-                                                kCols / 32;
+    for (const BlockType type : kTypes) {
       constexpr int kTiles = 16;
+      const PackedMatrix m = layout_of(type, kTiles * kTileRows, kCols);
+      const std::size_t tile = m.tile_bytes;
       std::vector<std::uint8_t> tiles(tile * kTiles, 0x3C),
           acts(16 * kCols * 4, 0x3C);  // 0x3C: no denormals
       std::vector<float> out(16 * 16 * kTiles);
@@ -59,9 +74,10 @@ int main() {
         a.acts = acts.data();
         a.out = out.data();
         a.out_stride = 16 * kTiles;
-        const double s = best_seconds([&] { k.matmul[format][w](a); });
+        const double s = best_seconds([&] { k.matmul[m.format][w](a); });
         std::printf("  %-5s %2d tokens: %6.1f GB/s of weights, %7.1f GOP/s, %4.1f %% of peak\n",
-                    names[format], k.widths[w], static_cast<double>(tile) * kTiles / s * 1e-9,
+                    std::string(quant::format_of(type).name).c_str(), k.widths[w],
+                    static_cast<double>(tile) * kTiles / s * 1e-9,
                     2.0 * 16 * kTiles * kCols * k.widths[w] / s * 1e-9,
                     200.0 * 16 * kTiles * kCols * k.widths[w] / s / peak);
       }
