@@ -24,7 +24,7 @@ struct Launch {
   int multiprocessors = 1;
 };
 
-/// The first of the units of block `block` where `blocks` share `units` evenly; block + 1: the end of them.
+/// The first unit of block `block` where `blocks` blocks share `units` evenly; that of block + 1 is its end.
 constexpr std::int32_t first_unit(std::int32_t units, std::int32_t block, std::int32_t blocks) {
   return static_cast<std::int32_t>(std::int64_t{units} * block / blocks);
 }

@@ -88,7 +88,7 @@ const uint kLayerPlaces = (kAtGates + 2 * H * MEMORY + 3) / 4 * 4;
 const uint kTableWords = (LAYERS + (HEAD_TEAM > 0 ? 1 : 0)) * kStepLayerWords;
 shared uint layers_[kTableWords];
 uint in_table(uint layer, uint which) { return layers_[layer * kStepLayerWords + which]; }
-shared uvec2 drawn_to;         // address of what the host reads of the token drawn
+shared uvec2 drawn_to;  // address of what the host reads of the token drawn
 
 #include "step/begin.glsl"
 #include "step/exchange.glsl"

@@ -70,12 +70,12 @@ StepModel record_step_model(const Recording& pass);
 /// @return why not, or ""
 std::string refuse_step_form(const StepModel& model);
 
-/// That and what the matrix products of CUDA's programs of any shape expect: widths in whole blocks of 32, head dims that
-/// are powers of two.
+/// refuse_step_form(), and what CUDA's programs need beyond it: widths that are multiples of 32, head dims that are powers of
+/// two.
 /// @return why not, or ""
 std::string refuse_step_model(const StepModel& model);
 
-/// The same of a pass of shifted projections: heads of 64 that remove what their own key holds, gates of low rank, and
+/// What one-token programs expect of a pass of shifted projections: heads of 64 that remove what their own key holds, gates of low rank, and
 /// values mixed with the first layer's, in layers of the same constants.
 /// @return why not, or ""
 std::string refuse_shift_model(const StepModel& model);

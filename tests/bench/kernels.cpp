@@ -38,13 +38,9 @@ constexpr BlockType kTypes[] = {BlockType::f32,  BlockType::f16,  BlockType::bf1
 
 /// The layout of a matrix without its weights.
 PackedMatrix layout_of(BlockType type, int rows, int cols) {
-  static const std::vector<std::byte> none(std::size_t{4} * 16 * 16 * 768);  // as many as f32 has
-  return *plan_packing({.name = "",
-                        .type = type,
-                        .rows = rows,
-                        .cols = cols,
-                        .data = std::span(none).first(static_cast<std::size_t>(rows) *
-                                                      quant::row_bytes(type, cols))});
+  static std::vector<std::byte> none;
+  none.resize(static_cast<std::size_t>(rows) * quant::row_bytes(type, cols));
+  return *plan_packing({.name = "", .type = type, .rows = rows, .cols = cols, .data = none});
 }
 
 }  // namespace

@@ -60,8 +60,8 @@ __device__ __forceinline__ void head_thread(const HeadStep& p) {
   static_assert(InRegisters::kLater == 0 && InShared::kGroups == 1);
   auto& s = *reinterpret_cast<HeadShared*>(shared_memory());
   const int tid = thread_index(), warp = __shfl_sync(~0U, tid >> 5, 0), lane = tid & 31;
-  const int first = int((long long)(p.tiles) * block_index() / p.grid),
-            tiles = int((long long)(p.tiles) * (block_index() + 1) / p.grid) - first;
+  const int first = first_unit(p.tiles, block_index(), p.grid),
+            tiles = first_unit(p.tiles, block_index() + 1, p.grid) - first;
   const int resident = min(tiles, kHeadTiles);
   const auto* data = static_cast<const unsigned char*>(p.data) + std::size_t(first) * kHeadTile;
   const auto* scales =

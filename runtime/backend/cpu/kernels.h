@@ -11,20 +11,21 @@ namespace runnel::cpu {
 
 // ---- weight tiles -------------------------------------------------------------------------------
 // 16 rows of a matrix, so that the lanes of a register are rows: a dot product then needs no sum
-// across lanes. What lies in a tile follows the order in which a kernel goes over the inputs, in records of whole lines, so
-// that a run of tiles is one stream.
+// across lanes. A tile is stored in the order in which kernels read it, in records of whole cache lines, so that a run of
+// tiles is one stream.
 //   float types   [cols][16 rows]
-//   q8_0          of a pair of groups of 32 inputs the codes [2][8 steps][16 rows][4] u8 = q + 128;  d [2][16] f16
+//   q8_0          for every two groups of 32 inputs: codes [2][8 steps][16 rows][4] u8 = q + 128;  d [2][16] f16
 //   q4_0          the same, codes [2][4 steps][16 rows][4] u8: low half = step s, high half = step s + 4
 //   q5_0          the same, behind the codes of each group fifth bits [16 rows][4] u8: bit s of byte j = input 4s + j
-//   q4_1          of each group the codes as q4_0;  d, m [2][16] f16
-//   wide          of each group the codes as q8_0;  of each 16 inputs scale, offset [2][2][16] f32
-//   q4_k          of each block of 256: d, dmin [2][16] f16;  scales [12 bytes as in the block][16];
+//   q4_1          for each group: codes as q4_0;  d, m [2][16] f16
+//   wide          for each group: codes as q8_0;  scale and offset of both 16 inputs [2][2][16] f32
+//   q4_k          for each block of 256: d, dmin [2][16] f16;  scales [12 bytes as in the block][16];
 //                 codes [4][8 steps][16 rows][4] u8: low half = first group of 32, high half = second
-//   q5_k          the same, behind the codes of two groups the fifth bits of each as q5_0
-//   q6_k          of a pair of blocks d [2][16] f16;  of each block scales [16][16] i8,
-//                 of each half of it ql [2][8 steps][16 rows][4], qh [8][16][4]
-// where step s of a group is its inputs 4s … 4s+3. The last pair may lack its second: nothing is read there.
+//   q5_k          the same, behind the codes of every two groups the fifth bits of both as q5_0
+//   q6_k          for every two blocks: d [2][16] f16;  for each block: scales [16][16] i8,
+//                 for each half of it ql [2][8 steps][16 rows][4], qh [8][16][4]
+// where step s of a group is its inputs 4s … 4s+3. Where the number of groups is odd, the last record keeps room for another,
+// which is neither written nor read; a last single block of Q6_K ends the tile.
 constexpr int kTileRows = 16;
 
 enum TileFormat : int {
@@ -42,19 +43,21 @@ enum TileFormat : int {
   kTileFormats,
 };
 
+constexpr int kTileLine =
+    64;  // bytes; two groups share a line of scales where one does not fill it
 /// Bytes of a group of 32 inputs: codes, with fifth bits; scales, with offsets.
 struct TileGroup {
   int codes, scales;
 };
 constexpr TileGroup kQ8_0Group{512, 32}, kQ4_0Group{256, 32}, kQ5_0Group{320, 32},
     kQ4_1Group{256, 64}, kWideGroup{512, 256};
-/// Bytes of a block of 256 inputs: of what is before its codes; of the codes of 64 inputs (Q6_K: 128); of all.
+/// Bytes of a block of 256 inputs: head (before the codes), part (the codes of 64 inputs; Q6_K: 128), all.
 struct TileBlock {
   int head, part, all;
 };
 constexpr TileBlock kQ4_KBlock{256, 512, 2304}, kQ5_KBlock{256, 640, 2816},
     kQ6_KBlock{256, 1536, 3328};
-constexpr int kQ6_KPair = 64;  // before a pair of blocks
+constexpr int kQ6_KPairHead = 64;  // bytes before every two blocks
 
 // ---- activation packs ---------------------------------------------------------------------------
 // W tokens side by side, W one of Kernels::widths. For quantised weights, per group of 32 inputs:

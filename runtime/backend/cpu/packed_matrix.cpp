@@ -114,7 +114,7 @@ struct GroupPlace {
   std::size_t codes, scales;
 };
 
-constexpr std::size_t groups_of_record(TileGroup g) { return g.scales % 64 == 0 ? 1 : 2; }
+constexpr std::size_t groups_of_record(TileGroup g) { return g.scales % kTileLine == 0 ? 1 : 2; }
 constexpr std::size_t record_bytes(TileGroup g) {
   return groups_of_record(g) * static_cast<std::size_t>(g.codes + g.scales);
 }
@@ -128,17 +128,17 @@ constexpr GroupPlace place_of(TileGroup g, std::size_t group) {
 }
 
 constexpr TileBlock block_of(TileFormat format) {
-  return format == kTileQ5_K ? kQ5_KBlock : format == kTileQ6_K ? kQ6_KBlock : kQ4_KBlock;
+  return format == kTileQ5_K ? kQ5_KBlock : kQ4_KBlock;
 }
 constexpr std::size_t block_at(TileBlock k, std::size_t block) {
   return block * static_cast<std::size_t>(k.all);
 }
 /// A block of Q6_K, which has its scale where its pair begins.
 constexpr std::size_t q6_k_block_at(std::size_t block) {
-  return (block / 2 + 1) * kQ6_KPair + block_at(kQ6_KBlock, block);
+  return (block / 2 + 1) * kQ6_KPairHead + block_at(kQ6_KBlock, block);
 }
 constexpr std::size_t q6_k_scale_at(std::size_t block) {
-  return block / 2 * static_cast<std::size_t>(kQ6_KPair + 2 * kQ6_KBlock.all) + block % 2 * 32;
+  return block / 2 * static_cast<std::size_t>(kQ6_KPairHead + 2 * kQ6_KBlock.all) + block % 2 * 32;
 }
 
 /// Calls `pack` with the place of each group of a row.
@@ -254,7 +254,7 @@ std::size_t tile_payload(TileFormat format, int cols) {
     case kTileQ5_K:
       return block_at(block_of(format), n / 256);
     case kTileQ6_K:
-      return divide_up(n / 256, std::size_t{2}) * kQ6_KPair + block_at(kQ6_KBlock, n / 256);
+      return divide_up(n / 256, std::size_t{2}) * kQ6_KPairHead + block_at(kQ6_KBlock, n / 256);
     case kTileFormats:
       break;
   }

@@ -43,7 +43,7 @@ RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
     });
   }
 }
-/// How far ahead, in whole records of a tile.
+/// How far ahead: at most kBytesAhead in whole records of a tile, at least one.
 constexpr ptrdiff_t ahead_of(ptrdiff_t record) {
   return kBytesAhead > record ? kBytesAhead / record * record : record;
 }
@@ -83,10 +83,10 @@ RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a) {
   });
 }
 
-/// Goes over the groups of a tile of formats with scales for each: a pair of groups, or one, is a record of whole lines.
+/// Walks over the groups of a tile whose groups have scales of their own.
 template <int W, int kCodes, int kScales>
 struct GroupStream {
-  static constexpr int kGroups = kScales % 64 == 0 ? 1 : 2;
+  static constexpr int kGroups = kScales % kTileLine == 0 ? 1 : 2;  // of a record
   static constexpr ptrdiff_t kRecord = kGroups * (kCodes + kScales);
   const uint8_t* codes;
   const uint8_t* scales;
@@ -217,7 +217,7 @@ struct Q5_0 {
   }
 };
 
-/// Q4_K, and Q5_K, which has fifth bits behind the codes of each two groups.
+/// Q4_K, and Q5_K, which has fifth bits behind the codes of every two groups.
 template <int W, bool kFive>
 struct ScaleMin {
   static constexpr TileBlock kBlock = kFive ? kQ5_KBlock : kQ4_KBlock;
@@ -235,7 +235,7 @@ struct ScaleMin {
     constexpr ptrdiff_t kAhead = ahead_of(kBlock.all);
     if ((group & 1) != 0) return;
     prefetch<W, kBlock.part / 64>(codes, kAhead);
-    prefetch<W, 1>(d, kAhead + 32 * group);  // four lines before the codes
+    prefetch<W, 1>(d, kAhead + 32 * group);  // one of the four lines of the head
   }
   RUNNEL_INLINE void next(Weights& w) {
     if (group == 0) unpack();
@@ -295,15 +295,15 @@ struct Q5_K : ScaleMin<W, true> {
 template <int W>
 struct Q6_K {
   static constexpr TileBlock kBlock = kQ6_KBlock;
-  static constexpr ptrdiff_t kPair = kQ6_KPair + 2 * kBlock.all;
+  static constexpr ptrdiff_t kPair = kQ6_KPairHead + 2 * kBlock.all;
   const uint8_t* part;  // of the half block: ql, qh
   const int8_t* scales;
   const uint16_t* d;
   int group = 0;        // 0 … 7 of the block
   bool second = false;  // of the pair of blocks
   Q6_K(const uint8_t* tile, int sub)
-      : part(tile + kQ6_KPair + kBlock.head + sub * kLanes * 4),
-        scales(reinterpret_cast<const int8_t*>(tile) + kQ6_KPair + sub * kLanes),
+      : part(tile + kQ6_KPairHead + kBlock.head + sub * kLanes * 4),
+        scales(reinterpret_cast<const int8_t*>(tile) + kQ6_KPairHead + sub * kLanes),
         d(as_halves(tile) + sub * kLanes) {}
   RUNNEL_INLINE void prefetch_ahead() const {
     constexpr ptrdiff_t kAhead = ahead_of(kPair);
@@ -332,15 +332,15 @@ struct Q6_K {
     }
     if (++group == 8) {
       group = 0;
-      const ptrdiff_t head = second ? kQ6_KPair : 0;
+      const ptrdiff_t head = second ? kQ6_KPairHead : 0;
       part += kBlock.head + head;
       scales += kBlock.all - kBlock.head + head;
       d += second ? kPair / 2 - kTileRows : kTileRows;
       second = !second;
     }
   }
-  /// Group kGroup of a half: lower bits in half kGroup / 2 of ql's part kGroup % 2, upper bits at
-  /// 2 kGroup of qh.
+  /// Group kGroup of a half: lower bits in the lower or upper halves (kGroup / 2) of bytes 512 (kGroup % 2) on of ql, upper
+  /// bits at 2 kGroup of qh.
   template <int kGroup>
   RUNNEL_INLINE void codes(Weights& w) {
     const uint8_t* const low = part + (kGroup % 2) * 512;
