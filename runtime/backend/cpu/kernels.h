@@ -43,14 +43,13 @@ enum TileFormat : int {
   kTileFormats,
 };
 
-constexpr int kTileLine =
-    64;  // bytes; two groups share a line of scales where one does not fill it
-/// Bytes of a group of 32 inputs: codes, with fifth bits; scales, with offsets.
+/// Bytes of a group of 32 inputs: codes, with fifth bits; scales, with offsets. Groups of a record: as many as fill whole
+/// lines.
 struct TileGroup {
-  int codes, scales;
+  int codes, scales, of_record;
 };
-constexpr TileGroup kQ8_0Group{512, 32}, kQ4_0Group{256, 32}, kQ5_0Group{320, 32},
-    kQ4_1Group{256, 64}, kWideGroup{512, 256};
+constexpr TileGroup kQ8_0Group{512, 32, 2}, kQ4_0Group{256, 32, 2}, kQ5_0Group{320, 32, 2},
+    kQ4_1Group{256, 64, 1}, kWideGroup{512, 256, 1};
 /// Bytes of a block of 256 inputs: head (before the codes), part (the codes of 64 inputs; Q6_K: 128), all.
 struct TileBlock {
   int head, part, all;

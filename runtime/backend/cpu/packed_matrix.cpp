@@ -114,13 +114,12 @@ struct GroupPlace {
   std::size_t codes, scales;
 };
 
-constexpr std::size_t groups_of_record(TileGroup g) { return g.scales % kTileLine == 0 ? 1 : 2; }
 constexpr std::size_t record_bytes(TileGroup g) {
-  return groups_of_record(g) * static_cast<std::size_t>(g.codes + g.scales);
+  return static_cast<std::size_t>(g.of_record) * static_cast<std::size_t>(g.codes + g.scales);
 }
 constexpr GroupPlace place_of(TileGroup g, std::size_t group) {
-  const std::size_t groups = groups_of_record(g), in_record = group % groups,
-                    record = group / groups * record_bytes(g),
+  const auto groups = static_cast<std::size_t>(g.of_record);
+  const std::size_t in_record = group % groups, record = group / groups * record_bytes(g),
                     codes = static_cast<std::size_t>(g.codes),
                     scales = static_cast<std::size_t>(g.scales);
   return {.codes = record + in_record * codes,
@@ -232,7 +231,7 @@ void pack_rows(const PackedMatrix& m, FourRows rows, std::uint8_t* tile) {
 std::size_t tile_payload(TileFormat format, int cols) {
   const auto n = static_cast<std::size_t>(cols);
   const auto groups = [n](TileGroup g) {
-    return divide_up(n / 32, groups_of_record(g)) * record_bytes(g);
+    return divide_up(n / 32, static_cast<std::size_t>(g.of_record)) * record_bytes(g);
   };
   switch (format) {
     case kTileF32:

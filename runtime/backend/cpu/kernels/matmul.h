@@ -84,26 +84,26 @@ RUNNEL_INLINE void add_group(F (&acc)[W], const Weights& w, const Group<W>& a) {
 }
 
 /// Walks over the groups of a tile whose groups have scales of their own.
-template <int W, int kCodes, int kScales>
+template <int W, TileGroup kGroup>
 struct GroupStream {
-  static constexpr int kGroups = kScales % kTileLine == 0 ? 1 : 2;  // of a record
-  static constexpr ptrdiff_t kRecord = kGroups * (kCodes + kScales);
+  static constexpr ptrdiff_t kRecord = kGroup.of_record * (kGroup.codes + kGroup.scales);
   const uint8_t* codes;
   const uint8_t* scales;
   // To the group that follows: inside a pair, or in the next record.
-  ptrdiff_t codes_step = kGroups == 1 ? kRecord : kCodes;
-  ptrdiff_t scales_step = kGroups == 1 ? kRecord : kScales;
+  ptrdiff_t codes_step = kGroup.of_record == 1 ? kRecord : kGroup.codes;
+  ptrdiff_t scales_step = kGroup.of_record == 1 ? kRecord : kGroup.scales;
 
   GroupStream(const uint8_t* tile, int codes_offset, int scales_offset)
-      : codes(tile + codes_offset), scales(tile + kGroups * kCodes + scales_offset) {}
+      : codes(tile + codes_offset),
+        scales(tile + kGroup.of_record * kGroup.codes + scales_offset) {}
   RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, kCodes / 64>(codes, ahead_of(kRecord));
-    prefetch<W, (kScales + 63) / 64>(scales, ahead_of(kRecord));
+    prefetch<W, kGroup.codes / 64>(codes, ahead_of(kRecord));
+    prefetch<W, (kGroup.scales + 63) / 64>(scales, ahead_of(kRecord));
   }
   RUNNEL_INLINE void step() {
     codes += codes_step;
     scales += scales_step;
-    if constexpr (kGroups == 2) {
+    if constexpr (kGroup.of_record == 2) {
       codes_step = kRecord - codes_step;
       scales_step = kRecord - scales_step;
     }
@@ -114,7 +114,7 @@ struct GroupStream {
 // group adds to the accumulators.
 template <int W>
 struct Q8_0 {
-  GroupStream<W, kQ8_0Group.codes, kQ8_0Group.scales> stream;
+  GroupStream<W, kQ8_0Group> stream;
   Q8_0(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
   RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
@@ -154,7 +154,7 @@ RUNNEL_INLINE void add_fifth_bits(const uint8_t* bits, Weights& w) {
 
 template <int W>
 struct Q4_0 {
-  GroupStream<W, kQ4_0Group.codes, kQ4_0Group.scales> stream;
+  GroupStream<W, kQ4_0Group> stream;
   Q4_0(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
   RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
@@ -174,7 +174,7 @@ struct Q4_0 {
 
 template <int W>
 struct Q4_1 {
-  GroupStream<W, kQ4_1Group.codes, kQ4_1Group.scales> stream;
+  GroupStream<W, kQ4_1Group> stream;
   Q4_1(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
   RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
@@ -196,7 +196,7 @@ struct Q4_1 {
 
 template <int W>
 struct Q5_0 {
-  GroupStream<W, kQ5_0Group.codes, kQ5_0Group.scales> stream;
+  GroupStream<W, kQ5_0Group> stream;
   Q5_0(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
   RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
@@ -364,7 +364,7 @@ struct Q6_K {
 /// acc += d * (scale0 c0 + scale1 c1 + offset0 sum0 + offset1 sum1) over the halves of a group.
 template <int W>
 struct Wide {
-  GroupStream<W, kWideGroup.codes, kWideGroup.scales> stream;
+  GroupStream<W, kWideGroup> stream;
   Wide(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 4) {}
   RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
   RUNNEL_INLINE void next(Weights& w) {
