@@ -2,6 +2,7 @@
 #include "runtime/backend/vulkan/vulkan_backend.h"
 
 #include <atomic>
+#include <mutex>
 
 #include "runtime/backend/vulkan/plan.h"
 #include "runtime/base/try.h"
@@ -74,7 +75,7 @@ class VulkanBackend final : public Backend {
     RUNNEL_TRY(const StepChoice choice,
                choose_step(step, StepDevice::of(device_->facts(), device_->tuning()), device_->id(),
                            request.step_program));
-    RUNNEL_TRY(model->pipelines, Pipelines::create(device_, cache_));
+    RUNNEL_TRY(model->pipelines, pipelines());
     RUNNEL_TRY(model->states, StateStore::create(device_, model->layout));
     RUNNEL_TRY(model->weights,
                DeviceWeights::create(*device_, request.config, request.weights, request.progress));
@@ -83,9 +84,20 @@ class VulkanBackend final : public Backend {
   }
 
  private:
+  /// Those of all models of this backend: what one has built, the next finds.
+  Result<std::shared_ptr<Pipelines>> pipelines() {
+    const std::lock_guard lock(mutex_);
+    if (pipelines_ == nullptr) {
+      RUNNEL_TRY(pipelines_, Pipelines::create(device_, cache_));
+    }
+    return pipelines_;
+  }
+
   DeviceInfo info_;
   std::shared_ptr<Device> device_;
   std::filesystem::path cache_;
+  std::mutex mutex_;
+  std::shared_ptr<Pipelines> pipelines_;
   std::shared_ptr<DispatchProfile> profile_;
 };
 

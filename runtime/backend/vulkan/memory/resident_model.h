@@ -45,7 +45,7 @@ std::uint32_t projection_columns(const LayerSpec& l);
 
 struct ResidentModel {
   std::shared_ptr<Device> device;
-  std::unique_ptr<Pipelines> pipelines;
+  std::shared_ptr<Pipelines> pipelines;
   ModelConfig config;
   StateLayout layout;
   std::vector<SlotSplit> splits;  // of each layer; nothing of a recurrence
