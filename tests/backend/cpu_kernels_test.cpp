@@ -43,6 +43,20 @@ TEST_P(CpuKernels, GatesAreExactWhereAlphaIsNearlyOne) {
   }
 }
 
+TEST_P(CpuKernels, SigmoidsOfAnySizeAreExact) {
+  const std::vector<float> x = {-1e9F, -89.0F, -20.0F, -1.0F, -1e-6F, 0.0F, 0.5F, 3.0F, 30.0F, 1e9F,
+                                0.1F,  0.2F,   0.3F,   0.4F,  0.5F,   0.6F, 0.7F, 0.8F, 0.9F};
+  const std::vector<float> bias(x.size(), 0.25F);
+  for (const float* added : {static_cast<const float*>(nullptr), bias.data()}) {
+    std::vector<float> out(x.size(), NAN);
+    kernels_.sigmoid(x.data(), added, static_cast<int>(x.size()), out.data());
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const double sum = static_cast<double>(x[i]) + (added != nullptr ? 0.25 : 0.0);
+      EXPECT_NEAR(out[i], 1.0 / (1.0 + std::exp(-sum)), 2e-7) << x[i];
+    }
+  }
+}
+
 TEST_P(CpuKernels, GateFloorBoundsTheDecay) {
   const float f[3] = {-100.0F, -1.0F, 50.0F}, bias[3] = {-5.0F, 0.5F, 0.0F};
   float alpha[3], write[3];

@@ -102,11 +102,6 @@ void features(const Pass& pass, const float* x, const float* y, const float* y2,
   for (int i = 0; i < n; ++i) out[i] /= sum;
 }
 
-/// sigmoid(x + bias) into out; `rest` gets 1 - it.
-void sigmoids(const Pass& pass, const float* x, const float* bias, int n, float* out, float* rest) {
-  pass.kernels().gates(x, bias, n, 1.0F, 0.0F, out, rest);
-}
-
 /// The decay of one token and kv head, and the keys if they are its complement.
 void prepare_decay(const Pass& pass, const DeviceLayer& w, int t, int head, float* scratch) {
   const LayerSpec& c = pass.spec();
@@ -142,8 +137,8 @@ void prepare_decay(const Pass& pass, const DeviceLayer& w, int t, int head, floa
     case Decay::refined: {
       float* not_g = scratch;
       float* r = scratch + gates;
-      sigmoids(pass, f, of(w.f_bias), gates, decay, not_g);
-      sigmoids(pass, pass.r + at(row, gates), of(w.r_bias), gates, r, r + gates);
+      pass.kernels().gates(f, of(w.f_bias), gates, 1.0F, 0.0F, decay, not_g);  // g and 1 - g
+      pass.kernels().sigmoid(pass.r + at(row, gates), of(w.r_bias), gates, r);
       for (int i = 0; i < gates; ++i) {
         const float g = decay[i];
         decay[i] = (1.0F - r[i]) * g * g + r[i] * (1.0F - not_g[i] * not_g[i]);

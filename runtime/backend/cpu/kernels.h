@@ -182,6 +182,8 @@ struct Kernels {
   void (*quantise)(const float* x, int cols, uint8_t* pack, int width, int t);
 
   void (*silu)(float* x, int n);
+  /// out = 1 / (1 + e^-(x + bias)), no bias if it is nullptr. out may be x.
+  void (*sigmoid)(const float* x, const float* bias, int n, float* out);
   /// gate = silu(gate) * up
   void (*swiglu)(float* gate, const float* up, int n);
   /// x = max(x, 0)^2

@@ -51,8 +51,8 @@ void normalise_key(KeyNorm norm, float* x, int n) {
   }
 }
 
-/// a [K] of one token and head; scratch [K].
-void prepare_decay(const Pass& pass, int row, int head, float* a, float* scratch) {
+/// a [K] of one token and head.
+void prepare_decay(const Pass& pass, int row, int head, float* a) {
   const LayerSpec& c = pass.spec();
   const DeviceLayer& w = *pass.layer;
   const int dim = c.head_k_dim, gates = c.gate_dim();
@@ -72,7 +72,7 @@ void prepare_decay(const Pass& pass, int row, int head, float* a, float* scratch
       return;
     }
     case Decay::bounded:
-      pass.kernels().gates(f, bias, dim, 1.0F, 0.0F, a, scratch);  // a sigmoid
+      pass.kernels().sigmoid(f, bias, dim, a);
       multiply(a, dim, kBoundedDecay);
       pass.kernels().exp_less(a, dim, 0.0F);
       return;
@@ -104,11 +104,9 @@ void prepare_removal(const Pass& pass, int row, int head, const float* a, float*
       for (int i = 0; i < dim; ++i) c[i] = k[i] * own[i];
       const float length = std::max(std::sqrt(sum_of_squares(c, dim)), kLeastLength);
       multiply(c, dim, -1.0F / length);
-      // The rate into b, 1 - rate into the logits, which nothing reads again.
-      float* rest = pass.r + at(row, dim);
-      pass.kernels().gates(rest, of_head(w.r_bias, head, dim), dim, 1.0F, 0.0F, b, rest);
+      pass.kernels().sigmoid(pass.r + at(row, dim), of_head(w.r_bias, head, dim), dim, b);
       for (int i = 0; i < dim; ++i) {
-        k[i] -= k[i] * rest[i] * key_rate[i];
+        k[i] -= k[i] * (1.0F - b[i]) * key_rate[i];
         b[i] *= -c[i];
       }
       return;
@@ -116,7 +114,7 @@ void prepare_removal(const Pass& pass, int row, int head, const float* a, float*
   }
 }
 
-void prepare_head(const Pass& pass, int t, int head, float* scratch) {
+void prepare_head(const Pass& pass, int t, int head) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
@@ -134,7 +132,7 @@ void prepare_head(const Pass& pass, int t, int head, float* scratch) {
   std::copy_n(pass.v + at(row, c.head_v_dim), c.head_v_dim, v);
   activate(pass.kernels(), spec.value_activation, v, c.head_v_dim);
   std::fill(v + c.head_v_dim, v + n.channels, 0.0F);
-  prepare_decay(pass, row, head, a, scratch);
+  prepare_decay(pass, row, head, a);
   prepare_removal(pass, row, head, spec.has_gate() ? a : nullptr, k);
   if (const float* w = of_head(pass.layer->bonus, head, dim); w != nullptr) {
     pass.bonus[row] = sum_in_lanes(dim, [=](int i) { return q[i] * k[i] * w[i]; });
@@ -177,11 +175,10 @@ void removal_recurrence(Pass& pass) {
   const NativeLayer& n = pass.layout();
   const int heads = pass.spec().num_kv_heads;
   const int token_blocks = divide_up(pass.tokens, kTokenBlock);
-  pass.pool().for_each(token_blocks * heads, [&](int i, int thread) {
-    float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
+  pass.pool().for_each(token_blocks * heads, [&](int i, int) {
     const int first = i / heads * kTokenBlock;
     const int last = std::min(pass.tokens, first + kTokenBlock);
-    for (int t = first; t < last; ++t) prepare_head(pass, t, i % heads, scratch);
+    for (int t = first; t < last; ++t) prepare_head(pass, t, i % heads);
   });
   const int blocks = divide_up(n.channels, kColumnBlock);
   for (const PassItem& item : pass.items) {

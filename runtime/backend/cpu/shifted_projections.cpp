@@ -28,7 +28,7 @@ struct LowRank {
   float* low;  // [T, rank]
 };
 
-void apply(const Kernels& kernels, Between between, float* x, int n, float* scratch) {
+void apply(const Kernels& kernels, Between between, float* x, int n) {
   switch (between) {
     case Between::nothing:
       return;
@@ -36,7 +36,7 @@ void apply(const Kernels& kernels, Between between, float* x, int n, float* scra
       for (int i = 0; i < n; ++i) x[i] = std::tanh(x[i]);
       return;
     case Between::sigmoid:
-      kernels.gates(x, nullptr, n, 1.0F, 0.0F, x, scratch);
+      kernels.sigmoid(x, nullptr, n, x);
       return;
   }
 }
@@ -76,12 +76,11 @@ Product product_of(Pass& pass, const PackedMatrix& m, float* out, Input input) {
 void mix_values(Pass& pass) {
   const DeviceLayer& w = *pass.layer;
   const std::ptrdiff_t n = pass.spec().v_channels();
-  pass.pool().for_each(pass.tokens, [&](int t, int thread) {
-    float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
+  pass.pool().for_each(pass.tokens, [&](int t, int) {
     float* mix = pass.v_mix + t * n;
     float* v = pass.v + t * n;
     const float* first = pass.first_v + t * n;
-    pass.kernels().gates(mix, w.v_mix_bias.data(), static_cast<int>(n), 1.0F, 0.0F, mix, scratch);
+    pass.kernels().sigmoid(mix, w.v_mix_bias.data(), static_cast<int>(n), mix);
     for (std::ptrdiff_t i = 0; i < n; ++i) v[i] += (first[i] - v[i]) * mix[i];
   });
 }
@@ -141,13 +140,12 @@ void shifted_projections(Pass& pass) {
 
   const TokenTiles tiles(pass.kernels(), 0, pass.tokens);
   const int ranks = static_cast<int>(present.size());
-  pass.pool().for_each(tiles.size() * ranks, [&](int i, int thread) {
+  pass.pool().for_each(tiles.size() * ranks, [&](int i, int) {
     const TokenTile tile = tiles[i / ranks];
     const LowRank& l = present[static_cast<std::size_t>(i % ranks)];
-    float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
     for (int t = tile.first; t < tile.first + tile.width; ++t) {
       float* row = l.low + std::ptrdiff_t{t} * l.down->rows;
-      apply(pass.kernels(), l.between, row, l.down->rows, scratch);
+      apply(pass.kernels(), l.between, row, l.down->rows);
       pack_row(pass.kernels(), row, l.up->cols, tile, t, pass.shifted[l.input].only_for(*l.up));
     }
   });

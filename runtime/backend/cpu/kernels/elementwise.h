@@ -96,6 +96,20 @@ void silu(float* x, int n) {
       [&](int at, int count) { store_some(x + at, count, silu_of(load_some(x + at, count))); });
 }
 
+void sigmoid(const float* x, const float* bias, int n, float* out) {
+  for_registers(
+      n,
+      [&](int at) {
+        const F v = load(x + at);
+        store(out + at, sigmoid_of(bias != nullptr ? add(v, load(bias + at)) : v));
+      },
+      [&](int at, int count) {
+        const F v = load_some(x + at, count);
+        store_some(out + at, count,
+                   sigmoid_of(bias != nullptr ? add(v, load_some(bias + at, count)) : v));
+      });
+}
+
 void squared_relu(float* x, int n) {
   const auto of = [](F v) {
     const F positive = max(splat(0), v);  // v if that is NaN

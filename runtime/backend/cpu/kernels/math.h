@@ -59,6 +59,9 @@ inline F log1p(F y) {
 /// log(1 / (1 + e^-x)) = min(x, 0) - log1p(e^-|x|)
 inline F logsigmoid(F x) { return sub(min(x, splat(0.0F)), log1p(exp(sub(splat(0.0F), abs(x))))); }
 
+/// 1 / (1 + e^-x)
+inline F sigmoid_of(F x) { return div(splat(1.0F), add(splat(1.0F), exp(sub(splat(0.0F), x)))); }
+
 /// x / (1 + e^-x)
 inline F silu_of(F x) { return div(x, add(splat(1.0F), exp(sub(splat(0.0F), x)))); }
 

@@ -101,6 +101,7 @@ Kernels table() {
       rms_norm,
       quantise,
       silu,
+      sigmoid,
       swiglu,
       squared_relu,
       gates,
