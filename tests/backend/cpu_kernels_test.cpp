@@ -155,53 +155,71 @@ int odd_columns(quant::BlockType type) {
   return quant::format_of(type).block_values > 32 ? 3 * 256 : 5 * 32;
 }
 
-TEST_P(CpuKernels, APackOfTokensGivesTheBitsOfEachAlone) {
-  constexpr int kCols = 768, kRows = 3 * kTileRows, kMostTokens = 16;
-  test::Random random(6);
-  std::vector<float> x = random.normals(kMostTokens * kCols);
-  std::fill_n(x.begin() + kCols, kCols, 1.0F);  // codes of 127: the largest sums
-  std::fill_n(x.begin() + 2 * kCols, kCols, -1.0F);
-  for (const quant::BlockType type : quant::weight_formats()) {
-    const Tiles tiles = random_tiles(type, kCols);
-    const PackedMatrix& m = tiles.matrix;
-    // Tokens [first, first + width) by the first n tiles, on top of what is there or not.
-    const auto product = [&](int widths, int first, int n, bool accumulate) {
-      const int width = kernels_.widths[widths];
-      // 48 bytes for 32 inputs, or 4 for one.
-      std::vector<std::uint8_t> pack(static_cast<std::size_t>(width * kCols) * 4 + 64);
-      for (int t = 0; t < width; ++t) {
-        const float* row = x.data() + (first + t) * kCols;
-        if (m.quantised()) {
-          kernels_.quantise(row, kCols, pack.data(), width, t);
-        } else {
-          for (int c = 0; c < kCols; ++c)
-            reinterpret_cast<float*>(pack.data())[c * width + t] = row[c];
-        }
-      }
-      std::vector<float> out(static_cast<std::size_t>(width * kRows), 0.5F);
-      kernels_.matmul[m.format][widths]({.tiles = m.data,
-                                         .tile_bytes = m.tile_bytes,
-                                         .n_tiles = n,
-                                         .cols = kCols,
-                                         .acts = pack.data(),
-                                         .out = out.data(),
-                                         .out_stride = kRows,
-                                         .accumulate = accumulate ? 1 : 0});
-      return out;
-    };
-    for (int widths = 1; widths < kWidths; ++widths) {
-      for (int n = 1; n <= 3; ++n) {
-        const bool accumulate = n == 2;
-        const std::vector<float> together = product(widths, 0, n, accumulate);
-        for (int t = 0; t < kernels_.widths[widths]; ++t) {
-          const std::vector<float> alone = product(0, t, n, accumulate);
-          EXPECT_EQ(std::memcmp(alone.data(), together.data() + t * kRows, kRows * sizeof(float)),
-                    0)
-              << quant::format_of(type).name << ", token " << t << " of " << kernels_.widths[widths]
-              << ", tiles " << n;
-        }
-      }
+/// What `kernel` makes of x, tokens in packs of `width`, and the first n tiles; on top of 0.5, or not.
+std::vector<float> product_of(const Kernels& kernels, const PackedMatrix& m, MatmulKernel kernel,
+                              std::span<const float> x, int width, int n, bool accumulate) {
+  const int tokens = static_cast<int>(x.size()) / m.cols;
+  // 48 bytes for 32 inputs, or 4 for one.
+  const std::size_t token_bytes =
+      static_cast<std::size_t>(m.cols) / 32 * (m.quantised() ? kGroupBytes : 128);
+  std::vector<std::uint8_t> packs(static_cast<std::size_t>(tokens) * token_bytes + 64);
+  for (int t = 0; t < tokens; ++t) {
+    const float* row = x.data() + t * m.cols;
+    std::uint8_t* const pack =
+        packs.data() + static_cast<std::size_t>(t / width * width) * token_bytes;
+    if (m.quantised()) {
+      kernels.quantise(row, m.cols, pack, width, t % width);
+    } else {
+      for (int c = 0; c < m.cols; ++c)
+        reinterpret_cast<float*>(pack)[c * width + t % width] = row[c];
     }
+  }
+  const auto rows = static_cast<std::size_t>(n * kTileRows);
+  std::vector<float> out(static_cast<std::size_t>(tokens) * rows, 0.5F);
+  kernel({.tiles = m.data,
+          .tile_bytes = m.tile_bytes,
+          .n_tiles = n,
+          .cols = m.cols,
+          .acts = packs.data(),
+          .out = out.data(),
+          .out_stride = n * kTileRows,
+          .accumulate = accumulate ? 1 : 0});
+  return out;
+}
+
+/// Each token by itself gives the bits of all together.
+void expect_bits_of_each_alone(const Kernels& kernels, const PackedMatrix& m, MatmulKernel kernel,
+                               std::span<const float> x, int width) {
+  const auto cols = static_cast<std::size_t>(m.cols);
+  for (int n = 1; n <= m.tiles; ++n) {
+    const bool accumulate = n == 2;
+    const std::vector<float> together = product_of(kernels, m, kernel, x, width, n, accumulate);
+    const auto rows = static_cast<std::size_t>(n * kTileRows);
+    for (std::size_t t = 0; t < x.size() / cols; ++t) {
+      const std::vector<float> alone = product_of(kernels, m, kernels.matmul[m.format][0],
+                                                  x.subspan(t * cols, cols), 1, n, accumulate);
+      EXPECT_EQ(std::memcmp(alone.data(), together.data() + t * rows, rows * sizeof(float)), 0)
+          << "token " << t << " of " << x.size() / cols << ", tiles " << n;
+    }
+  }
+}
+
+/// Rows of which two make the largest sums: all codes are 127, or -127.
+std::vector<float> rows_with_extremes(int tokens, int cols) {
+  std::vector<float> x = test::Random(6).normals(static_cast<std::size_t>(tokens * cols));
+  std::fill_n(x.begin() + cols, cols, 1.0F);
+  std::fill_n(x.begin() + 2 * cols, cols, -1.0F);
+  return x;
+}
+
+TEST_P(CpuKernels, APackOfTokensGivesTheBitsOfEachAlone) {
+  constexpr int kCols = 768;
+  for (const quant::BlockType type : quant::weight_formats()) {
+    SCOPED_TRACE(quant::format_of(type).name);
+    const Tiles tiles = random_tiles(type, kCols);
+    for (int i = 1; i < kWidths; ++i)
+      expect_bits_of_each_alone(kernels_, tiles.matrix, kernels_.matmul[tiles.matrix.format][i],
+                                rows_with_extremes(kernels_.widths[i], kCols), kernels_.widths[i]);
   }
 }
 
@@ -255,6 +273,27 @@ std::string isa_case(const testing::TestParamInfo<Isa>& info) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Isas, CpuKernels, testing::ValuesIn(supported_isas()), isa_case);
+
+TEST(PacksTogether, GiveTheBitsOfEachTokenAlone) {
+  bool some = false;
+  for (const Isa isa : supported_isas()) {
+    const Kernels kernels = *find_kernels(isa);
+    const int width = kernels.widths[kWidths - 1];
+    for (const quant::BlockType type : quant::weight_formats()) {
+      SCOPED_TRACE(std::string(isa_name(isa)) + " " + std::string(quant::format_of(type).name));
+      for (const int cols : {odd_columns(type), 768}) {
+        const Tiles tiles = random_tiles(type, cols);
+        const MatmulKernel kernel = kernels.packs_matmul[tiles.matrix.format];
+        if (kernel == nullptr) continue;
+        some = true;
+        expect_bits_of_each_alone(kernels, tiles.matrix, kernel,
+                                  rows_with_extremes(kPacksTogether * width, cols), width);
+      }
+    }
+  }
+  if (!some)
+    GTEST_SKIP() << "no instruction set of this CPU takes several packs at once: needs AMX";
+}
 
 TEST(PackedMatrix, RowsComeBackFromTheTilesBitForBit) {
   using quant::BlockType;

@@ -59,9 +59,9 @@ int main() {
       const PackedMatrix m = layout_of(type, kTiles * kTileRows, kCols);
       const std::size_t tile = m.tile_bytes;
       std::vector<std::uint8_t> tiles(tile * kTiles, 0x3C),
-          acts(16 * kCols * 4, 0x3C);  // 0x3C: no denormals
-      std::vector<float> out(16 * 16 * kTiles);
-      for (int w = 0; w < kWidths; ++w) {
+          acts(kPacksTogether * 16 * kCols * 4, 0x3C);  // 0x3C: no denormals
+      std::vector<float> out(kPacksTogether * 16 * 16 * kTiles);
+      const auto measure = [&](MatmulKernel kernel, int tokens) {
         MatmulArgs a{};
         a.tiles = tiles.data();
         a.tile_bytes = tile;
@@ -70,13 +70,16 @@ int main() {
         a.acts = acts.data();
         a.out = out.data();
         a.out_stride = 16 * kTiles;
-        const double s = best_seconds([&] { k.matmul[m.format][w](a); });
+        const double s = best_seconds([&] { kernel(a); });
         std::printf("  %-5s %2d tokens: %6.1f GB/s of weights, %7.1f GOP/s, %4.1f %% of peak\n",
-                    std::string(quant::format_of(type).name).c_str(), k.widths[w],
+                    std::string(quant::format_of(type).name).c_str(), tokens,
                     static_cast<double>(tile) * kTiles / s * 1e-9,
-                    2.0 * 16 * kTiles * kCols * k.widths[w] / s * 1e-9,
-                    200.0 * 16 * kTiles * kCols * k.widths[w] / s / peak);
-      }
+                    2.0 * 16 * kTiles * kCols * tokens / s * 1e-9,
+                    200.0 * 16 * kTiles * kCols * tokens / s / peak);
+      };
+      for (int w = 0; w < kWidths; ++w) measure(k.matmul[m.format][w], k.widths[w]);
+      if (k.packs_matmul[m.format] != nullptr)
+        measure(k.packs_matmul[m.format], kPacksTogether * k.widths[kWidths - 1]);
     }
     for (int dim : {64, 512}) {
       for (int heads : {1, 3}) {

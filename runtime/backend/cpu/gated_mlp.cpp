@@ -11,16 +11,17 @@
 namespace runnel::cpu {
 namespace {
 
-constexpr int kGroup = 32;       // rows of an item's unit, inputs of a group
-constexpr int kMostWidth = 16;   // tokens of a pack
-constexpr int kTileBlock = 256;  // tokens of an item
+constexpr int kGroup = 32;                        // rows of an item's unit, inputs of a group
+constexpr int kMostTokens = kPacksTogether * 16;  // of a unit
+constexpr int kTileBlock = 256;                   // tokens of an item
 
-/// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of one pack, into the packs of `hidden`.
-void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& tile) {
+/// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of `packs` packs from `tile` on, into the
+/// packs of `hidden`.
+void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& tile, int packs) {
   const Kernels& kernels = pass.kernels();
   const int rows = std::min(kGroup, w.up.rows - unit * kGroup);
-  alignas(64) float gate[kMostWidth * kGroup];
-  alignas(64) float up[kMostWidth * kGroup];
+  alignas(64) float gate[kMostTokens * kGroup];
+  alignas(64) float up[kMostTokens * kGroup];
   const auto multiply = [&](const PackedMatrix& m, float* out) {
     MatmulArgs args{};
     args.tiles = m.data + static_cast<std::size_t>(unit) * 2 * m.tile_bytes;
@@ -30,15 +31,12 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
     args.acts = pass.input.at(m, tile.first);
     args.out = out;
     args.out_stride = kGroup;
-    kernels.matmul[m.format][tile.index](args);
+    kernel_of(kernels, m, tile, packs)(args);
   };
   const bool gated = w.gate.present();
   multiply(gated ? w.gate : w.up, gate);
   if (gated) multiply(w.up, up);
-  const auto n = static_cast<std::size_t>(w.down.cols),
-             first = static_cast<std::size_t>(tile.first);
-  const auto width = static_cast<std::size_t>(tile.width);
-  for (int t = 0; t < tile.width; ++t) {
+  for (int t = 0; t < packs * tile.width; ++t) {
     float* row = gate + t * kGroup;
     if (gated) {
       kernels.swiglu(row, up + t * kGroup, rows);
@@ -46,17 +44,24 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
       kernels.squared_relu(row, rows);
     }
   }
-  if (w.down.quantised()) {
-    std::uint8_t* pack = pass.hidden.groups +
-                         (first * (n / 32) + static_cast<std::size_t>(unit) * width) * kGroupBytes;
-    for (int t = 0; t < tile.width; ++t)
-      kernels.quantise(gate + t * kGroup, kGroup, pack, tile.width, t);
-    return;
-  }
-  float* pack = pass.hidden.floats + first * n + static_cast<std::size_t>(unit) * kGroup * width;
-  for (int r = 0; r < rows; ++r) {
-    for (std::size_t t = 0; t < width; ++t)
-      *pack++ = gate[t * kGroup + static_cast<std::size_t>(r)];
+  const auto n = static_cast<std::size_t>(w.down.cols),
+             width = static_cast<std::size_t>(tile.width);
+  for (int p = 0; p < packs; ++p) {
+    const float* const rows_of = gate + p * tile.width * kGroup;
+    const std::size_t first = static_cast<std::size_t>(tile.first + p * tile.width);
+    if (w.down.quantised()) {
+      std::uint8_t* const pack =
+          pass.hidden.groups +
+          (first * (n / 32) + static_cast<std::size_t>(unit) * width) * kGroupBytes;
+      for (int t = 0; t < tile.width; ++t)
+        kernels.quantise(rows_of + t * kGroup, kGroup, pack, tile.width, t);
+      continue;
+    }
+    float* pack = pass.hidden.floats + first * n + static_cast<std::size_t>(unit) * kGroup * width;
+    for (int r = 0; r < rows; ++r) {
+      for (std::size_t t = 0; t < width; ++t)
+        *pack++ = rows_of[t * kGroup + static_cast<std::size_t>(r)];
+    }
   }
 }
 
@@ -99,16 +104,18 @@ void channel_mix(Pass& pass) {
     const TokenTiles tiles(pass.kernels(), first, std::min(block, pass.tokens - first));
     const int begin = item % steps * step, end = std::min(units, begin + step);
     for (int unit = begin; unit < end; ++unit) {
-      for (int i = 0; i < tiles.size(); ++i) {
+      for (int i = 0, packs = 1; i < tiles.size(); i += packs) {
+        packs = tiles.together(w.up, i);
+        if (gated) packs = std::min(packs, tiles.together(w.gate, i));
         if (tiles.size() > 1) {
           for (const PackedMatrix* m : {&w.gate, &w.up}) {
             if (!m->present()) continue;
             const std::size_t bytes = 2 * m->tile_bytes;
-            prefetch_slice(m->data + static_cast<std::size_t>(unit + 1) * bytes, bytes, i,
-                           tiles.size());
+            prefetch_slices(m->data + static_cast<std::size_t>(unit + 1) * bytes, bytes, i,
+                            i + packs, tiles.size());
           }
         }
-        hidden_unit(pass, w, unit, tiles[i]);
+        hidden_unit(pass, w, unit, tiles[i], packs);
       }
     }
   });

@@ -5,6 +5,8 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #elif defined(__aarch64__)
 #include <asm/hwcap.h>
 #include <sys/auxv.h>
@@ -24,6 +26,8 @@ std::string_view isa_name(Isa isa) {
       return "avx512";
     case Isa::avx512_vnni:
       return "avx512_vnni";
+    case Isa::avx512_amx:
+      return "avx512_amx";
     case Isa::neon:
       return "neon";
     case Isa::neon_dotprod:
@@ -46,6 +50,21 @@ bool has_avx_vnni() {
   return (a & (1U << 4)) != 0;
 }
 
+bool has_amx_int8() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0) return false;
+  constexpr unsigned kTile = 1U << 24, kInt8 = 1U << 25;
+  return (d & (kTile | kInt8)) == (kTile | kInt8);
+}
+
+/// Asks Linux for the tile registers, which a process has to before it uses them: for all its threads, for good. Refused
+/// by kernels before 5.16, and where a thread's alternative stack for signals is too small for 8 KiB of registers.
+bool may_use_amx() {
+  constexpr long kRequestPermission = 0x1023,
+                 kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 }  // namespace
 #endif
 
@@ -64,7 +83,9 @@ std::vector<Isa> supported_isas() {
   if (avx2) found.push_back(Isa::avx2);
   if (avx2 && has_avx_vnni()) found.push_back(Isa::avx_vnni);
   if (avx512) found.push_back(Isa::avx512);
-  if (avx512 && __builtin_cpu_supports("avx512vnni")) found.push_back(Isa::avx512_vnni);
+  const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
+  if (vnni) found.push_back(Isa::avx512_vnni);
+  if (vnni && has_amx_int8() && may_use_amx()) found.push_back(Isa::avx512_amx);
 #elif defined(__aarch64__)
   found.push_back(Isa::neon);
   const unsigned long caps = getauxval(AT_HWCAP);
@@ -93,6 +114,8 @@ std::optional<Kernels> find_kernels(Isa isa) {
       return avx512::kernels();
     case Isa::avx512_vnni:
       return avx512_vnni::kernels();
+    case Isa::avx512_amx:
+      return avx512_amx::kernels();
 #elif defined(__aarch64__)
     case Isa::neon:
       return neon::kernels();

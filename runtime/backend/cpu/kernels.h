@@ -65,6 +65,7 @@ constexpr int kQ6_KPairHead = 64;  // bytes before every two blocks
 // For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
 constexpr size_t kGroupBytes = 48;  // of one token
 constexpr int kWidths = 4;
+constexpr int kPacksTogether = 4;  // which Kernels::packs_matmul takes
 
 /// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and W tokens t.
 struct MatmulArgs {
@@ -173,6 +174,8 @@ struct RecurrenceArgs {
 struct Kernels {
   int widths[kWidths];  // ascending, widths[0] = 1; equal entries repeat
   MatmulKernel matmul[kTileFormats][kWidths];
+  /// The same of kPacksTogether packs of the widest, one behind the other; nullptr: no faster than each by itself.
+  MatmulKernel packs_matmul[kTileFormats];
 
   /// y = x / sqrt(mean(x^2) + eps) * w;  w == nullptr: 1. y may be x.
   void (*rms_norm)(const float* x, int n, float eps, const float* w, float* y);
@@ -220,6 +223,9 @@ namespace avx512 {
 Kernels kernels();
 }
 namespace avx512_vnni {
+Kernels kernels();
+}
+namespace avx512_amx {
 Kernels kernels();
 }
 namespace neon {

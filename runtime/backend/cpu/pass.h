@@ -23,12 +23,14 @@ inline int items_per_thread(std::size_t bytes, int threads, int tokens) {
   return std::clamp(static_cast<int>(std::sqrt(own / kBytesOfTwoClaims)), kFewest, kMost);
 }
 
-/// Prefetches slice i of n of the weights that come next, so that they are in the second cache when their turn comes.
-inline void prefetch_slice(const std::uint8_t* data, std::size_t bytes, int i, int n) {
+/// Prefetches slices [begin, end) of n of the weights that come next, so that they are in the second cache when their turn
+/// comes.
+inline void prefetch_slices(const std::uint8_t* data, std::size_t bytes, int begin, int end,
+                            int n) {
   const std::size_t lines = bytes / 64, count = static_cast<std::size_t>(n);
-  for (std::size_t line = lines * static_cast<std::size_t>(i) / count,
-                   end = lines * (static_cast<std::size_t>(i) + 1) / count;
-       line < end; ++line) {
+  for (std::size_t line = lines * static_cast<std::size_t>(begin) / count,
+                   last = lines * static_cast<std::size_t>(end) / count;
+       line < last; ++line) {
     __builtin_prefetch(data + 64 * line, 0, 2);
   }
 }
@@ -53,6 +55,11 @@ class TokenTiles {
     }
   }
   int size() const { return size_; }
+  /// How many packs a product of m takes at once, from pack i on.
+  int together(const PackedMatrix& m, int i) const {
+    const bool many = kernels_.packs_matmul[m.format] != nullptr;
+    return many && i + kPacksTogether <= counts_[kWidths - 1] ? kPacksTogether : 1;
+  }
   TokenTile operator[](int tile) const {
     int at = first_;
     for (int i = kWidths - 1; i > 0; --i) {
@@ -70,6 +77,12 @@ class TokenTiles {
   int counts_[kWidths] = {};
   int size_ = 0;
 };
+
+/// The kernel for `packs` packs such as `first`: one, or what TokenTiles::together() says.
+inline MatmulKernel kernel_of(const Kernels& kernels, const PackedMatrix& m, const TokenTile& first,
+                              int packs) {
+  return packs == 1 ? kernels.matmul[m.format][first.index] : kernels.packs_matmul[m.format];
+}
 
 /// The input of a matrix product, packed for the kernels: int8 groups, floats, or both.
 struct PackedInput {

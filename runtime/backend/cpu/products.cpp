@@ -22,17 +22,17 @@ constexpr std::size_t kLeastItemBytes = std::size_t{12} << 10;
 constexpr int kTilesTogether = 2;
 
 /// One tile whose rows are not all there, or whose outputs lie anywhere: through a buffer.
-void run_tile_buffered(const Kernels& kernels, const Product& p, const MatmulArgs& args, int tile,
-                       const TokenTile& tokens) {
-  float buffer[16 * kTileRows];
+void run_tile_buffered(MatmulKernel kernel, const Product& p, const MatmulArgs& args, int tile,
+                       int first, int count) {
+  float buffer[kPacksTogether * 16 * kTileRows];
   MatmulArgs a = args;
   a.out = buffer;
   a.out_stride = kTileRows;
   a.accumulate = 0;
-  kernels.matmul[p.matrix->format][tokens.index](a);
+  kernel(a);
   const int rows = std::min(kTileRows, p.matrix->rows - tile * kTileRows);
-  for (int t = 0; t < tokens.width; ++t) {
-    const int token = tokens.first + t;
+  for (int t = 0; t < count; ++t) {
+    const int token = first + t;
     float* out = (p.rows != nullptr ? p.rows[token] : p.out + token * p.stride) + tile * kTileRows;
     const float* from = buffer + t * kTileRows;
     for (int r = 0; r < rows; ++r) out[r] = p.accumulate ? out[r] + from[r] : from[r];
@@ -58,16 +58,19 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
                    : one_pack    ? whole - tile
                                  : std::min(kTilesTogether, whole - tile);
     const std::size_t tiles_bytes = static_cast<std::size_t>(args.n_tiles) * m.tile_bytes;
-    for (int i = 0; i < token_tiles.size(); ++i) {
+    for (int i = 0, packs = 1; i < token_tiles.size(); i += packs) {
       const TokenTile tokens = token_tiles[i];
-      if (!one_pack) prefetch_slice(args.tiles + tiles_bytes, tiles_bytes, i, token_tiles.size());
+      packs = token_tiles.together(m, i);
+      if (!one_pack)
+        prefetch_slices(args.tiles + tiles_bytes, tiles_bytes, i, i + packs, token_tiles.size());
+      const MatmulKernel kernel = kernel_of(kernels, m, tokens, packs);
       args.acts = input.at(m, tokens.first);
       if (tile < whole) {
         float* row = p.rows != nullptr ? p.rows[tokens.first] : p.out + tokens.first * p.stride;
         args.out = row + tile * kTileRows;
-        kernels.matmul[m.format][tokens.index](args);
+        kernel(args);
       } else {
-        run_tile_buffered(kernels, p, args, tile, tokens);
+        run_tile_buffered(kernel, p, args, tile, tokens.first, packs * tokens.width);
       }
     }
     tile += args.n_tiles;
@@ -84,7 +87,13 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
     widest = std::max(widest, p.matrix->cols);
   }
   const Kernels& kernels = pass.kernels();
-  const int wide = kernels.widths[kWidths - 1];
+  const int packs = std::ranges::any_of(products,
+                                        [&](const Product& p) {
+                                          return kernels.packs_matmul[p.matrix->format] != nullptr;
+                                        })
+                        ? kPacksTogether
+                        : 1;
+  const int wide = kernels.widths[kWidths - 1] * packs;
   const std::size_t token_bytes = static_cast<std::size_t>(widest) * 3 / 2;
   const int fitting = static_cast<int>(kBlockBytes / token_bytes) / wide * wide;
   const int block = std::min(tokens, std::max(wide, fitting));

@@ -123,6 +123,8 @@ struct Q8_0 {
     stream.step();
   }
   static constexpr int kMax = 255;
+  static constexpr int kOffset = -128;
+  static constexpr bool kHasOther = false;
   static RUNNEL_INLINE I start(const Group<W>& a, int t) {
     return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a.t[t]));
   }
@@ -163,6 +165,8 @@ struct Q4_0 {
     stream.step();
   }
   static constexpr int kMax = 15;
+  static constexpr int kOffset = 8;
+  static constexpr bool kHasOther = false;
   static RUNNEL_INLINE I start(const Group<W>& a, int t) { return splat_int(a.t[t]); }
   static RUNNEL_INLINE F finish(F acc, F /*other*/, const Group<W>& /*a*/, int /*t*/) {
     return acc;
@@ -184,6 +188,8 @@ struct Q4_1 {
     stream.step();
   }
   static constexpr int kMax = 15;
+  static constexpr int kOffset = 0;
+  static constexpr bool kHasOther = true;
   static RUNNEL_INLINE I start(const Group<W>& /*a*/, int /*t*/) { return splat_int(0); }
   static RUNNEL_INLINE F finish(F acc, F offset, const Group<W>& a, int t) {
     return fma(splat(a.ds[t]), offset, acc);
@@ -206,6 +212,8 @@ struct Q5_0 {
     stream.step();
   }
   static constexpr int kMax = 31;
+  static constexpr int kOffset = 16;
+  static constexpr bool kHasOther = false;
   static RUNNEL_INLINE I start(const Group<W>& a, int t) {
     return shift_left<1>(splat_int(a.t[t]));
   }
@@ -273,6 +281,8 @@ struct ScaleMin {
     });
   }
   static constexpr int kMax = kFive ? 31 : 15;
+  static constexpr int kOffset = 0;
+  static constexpr bool kHasOther = true;
   static RUNNEL_INLINE I start(const Group<W>& /*a*/, int /*t*/) { return splat_int(0); }
   static RUNNEL_INLINE F finish(F acc, F minus_minimum, const Group<W>& a, int t) {
     return fma(splat(a.ds[t]), minus_minimum, acc);

@@ -98,6 +98,7 @@ Kernels table() {
        RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0),
        RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q5_K), RUNNEL_QUANTISED(Q6_K),
        RUNNEL_QUANTISED(Wide)},
+      {},
       rms_norm,
       quantise,
       silu,

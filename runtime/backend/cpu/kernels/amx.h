@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of many tokens on the matrix unit (AMX): the integer sums of 16 tokens, 16 rows and a group of 32 inputs by one
+// instruction; then scales as add_group() takes them, so that the floats are those of the other kernels.
+// Bound, for each such block: the matrix unit, 16 cycles (half of its depth is used, since scales go by 32 inputs), and three
+// vector instructions for each of 16 tokens (four with minima), two a cycle: 24. They take turns: between instructions of the
+// matrix unit vector ones were measured at one a cycle (Xeon of 2.6 GHz). VNNI alone takes 64 cycles and the scales.
+#pragma once
+
+namespace runnel::cpu::RUNNEL_ISA {
+namespace {
+
+constexpr int kPackTokens = kWide;  // rows of the matrix unit's first operand
+constexpr int kTiles = 2;           // weight tiles together
+constexpr int kGroups = 4;          // whose sums are added while accumulators are in registers
+constexpr int kSums = kPackTokens * kLanes;
+constexpr int kGroupLines = sizeof(Group<kPackTokens>) / 64;
+static_assert(kPackTokens == 16 && kLanes == kTileRows);
+
+/// Registers 0 to 3 hold sums [16 tokens][16 rows] i32, 4 and 5 activations [16 tokens][32] i8, 6 and 7 codes
+/// [8 steps][16 rows][4] i8.
+struct alignas(64) TileConfig {
+  uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {64, 64, 64, 64, 32, 32, 64, 64};
+  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 8, 8};
+};
+constexpr int kActs = 4, kCodes = 6;
+
+inline void load_config() {
+  static constexpr TileConfig kConfig{};
+  asm volatile("ldtilecfg %0" : : "m"(kConfig));
+}
+inline void release() { asm volatile("tilerelease"); }
+
+using ActBytes = int8_t[kPackTokens * 32];
+using CodeBytes = int8_t[8 * 64];
+using Sums = int32_t[kSums];
+
+template <int kRegister>
+RUNNEL_INLINE void load_acts(const ActBytes& from) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c3"
+               :
+               : "r"(&from), "r"(ptrdiff_t{32}), "m"(from), "i"(kRegister));
+}
+template <int kRegister>
+RUNNEL_INLINE void load_codes(const CodeBytes& from) {
+  asm volatile("tileloadd (%0,%1,1), %%tmm%c3"
+               :
+               : "r"(&from), "r"(ptrdiff_t{64}), "m"(from), "i"(kRegister));
+}
+template <int kTo, int kA, int kB>
+RUNNEL_INLINE void multiply() {
+  asm volatile(
+      "tilezero %%tmm%c0\n\t"
+      "tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0"
+      :
+      : "i"(kTo), "i"(kA), "i"(kB));
+}
+template <int kRegister>
+RUNNEL_INLINE void store_sums(Sums& to) {
+  asm volatile("tilestored %%tmm%c3, (%1,%2,1)"
+               : "=m"(to)
+               : "r"(&to), "r"(ptrdiff_t{64}), "i"(kRegister));
+}
+
+/// What two weight tiles need for kGroups groups.
+struct Unpacked {
+  alignas(64) CodeBytes codes[kTiles][kGroups];
+  alignas(64) float scale[kTiles][kGroups][kLanes];
+  alignas(64) float other[kTiles][kGroups][kLanes];
+};
+
+template <template <int> class Format, int kN>
+RUNNEL_INLINE void unpack(Format<kPackTokens>& cursor, int tile, Unpacked& to) {
+  unroll<kN>([&](auto g) RUNNEL_INLINE_LAMBDA {
+    Weights w;
+    cursor.next(w);
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      _mm512_store_si512(to.codes[tile][g] + 64 * s,
+                         _mm512_sub_epi8(w.w[s], _mm512_set1_epi8(Format<kPackTokens>::kOffset)));
+    });
+    store(to.scale[tile][g], w.scale);
+    if constexpr (Format<kPackTokens>::kHasOther) store(to.other[tile][g], w.other);
+  });
+}
+
+/// The integer sums of kN groups of a pack and both tiles. A sum is stored when the next has been asked for, so that the
+/// matrix unit does not wait.
+template <int kN>
+RUNNEL_INLINE void multiply_groups(const Group<kPackTokens>* acts, const Unpacked& w,
+                                   Sums (&sums)[kTiles][kGroups]) {
+  unroll<kN>([&](auto g) RUNNEL_INLINE_LAMBDA {
+    constexpr int kA = kActs + g % 2, kTo = g % 2 * 2, kBefore = 2 - kTo;
+    load_acts<kA>(reinterpret_cast<const ActBytes&>(acts[g].q));
+    load_codes<kCodes>(w.codes[0][g]);
+    load_codes<kCodes + 1>(w.codes[1][g]);
+    multiply<kTo, kA, kCodes>();
+    multiply<kTo + 1, kA, kCodes + 1>();
+    if constexpr (g > 0) {
+      store_sums<kBefore>(sums[0][g - 1]);
+      store_sums<kBefore + 1>(sums[1][g - 1]);
+    }
+  });
+  constexpr int kLast = (kN - 1) % 2 * 2;
+  store_sums<kLast>(sums[0][kN - 1]);
+  store_sums<kLast + 1>(sums[1][kN - 1]);
+}
+
+/// Adds the sums of kN groups of a pack to the accumulators of both tiles, and prefetches the groups at `next`.
+template <template <int> class Format, int kN>
+RUNNEL_INLINE void add_sums(const Group<kPackTokens>* acts, const Unpacked& w,
+                            const Sums (&sums)[kTiles][kGroups], float* acc,
+                            const Group<kPackTokens>* next) {
+  unroll<kTiles>([&](auto tile) RUNNEL_INLINE_LAMBDA {
+    float* const at = acc + tile * kSums;
+    F a[kPackTokens];
+    unroll<kPackTokens>([&](auto t) RUNNEL_INLINE_LAMBDA { a[t] = load(at + t * kLanes); });
+    unroll<kN>([&](auto g) RUNNEL_INLINE_LAMBDA {
+      unroll<kGroupLines / kTiles>([&](auto line) RUNNEL_INLINE_LAMBDA {
+        __builtin_prefetch(next[g].q[0] + 64 * (line + tile * (kGroupLines / kTiles)));
+      });
+      const F scale = load(w.scale[tile][g]);
+      const F other = Format<kPackTokens>::kHasOther ? load(w.other[tile][g]) : scale;
+      unroll<kPackTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        const F c = to_float(_mm512_load_si512(sums[tile][g] + t * kLanes));
+        a[t] = fma(mul(c, splat(acts[g].d[t])), scale, a[t]);
+        a[t] = Format<kPackTokens>::finish(a[t], other, acts[g], t);
+      });
+    });
+    unroll<kPackTokens>([&](auto t) RUNNEL_INLINE_LAMBDA { store(at + t * kLanes, a[t]); });
+  });
+}
+
+/// kN groups of all packs.
+template <template <int> class Format, int kN>
+RUNNEL_INLINE void add_groups(const Group<kPackTokens>* acts, ptrdiff_t pack_groups,
+                              const Unpacked& w, float* acc) {
+  alignas(64) Sums sums[kTiles][kGroups];
+  const Group<kPackTokens>* first = acts;
+  for (int p = 0; p < kPacksTogether; ++p, acts += pack_groups, acc += kTiles * kSums) {
+    multiply_groups<kN>(acts, w, sums);
+    add_sums<Format, kN>(acts, w, sums, acc,
+                         p + 1 < kPacksTogether ? acts + pack_groups : first + kGroups);
+  }
+}
+
+/// Tiles i and i + 1 (`pair`; else i alone, twice) of kPacksTogether packs.
+template <template <int> class Format>
+void tiles_of_packs(const MatmulArgs& m, int i, bool pair) {
+  const auto* const acts = reinterpret_cast<const Group<kPackTokens>*>(m.acts);
+  const int groups = m.cols / 32;
+  const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
+  Format<kPackTokens> upper(tile, 0), lower(pair ? tile + m.tile_bytes : tile, 0);
+  alignas(64) float acc[kPacksTogether * kTiles * kSums];
+  for (float* at = acc; at < acc + kPacksTogether * kTiles * kSums; at += kLanes)
+    store(at, splat(0));
+  float* const out = m.out + i * kTileRows;
+  const auto stride = static_cast<ptrdiff_t>(m.out_stride);
+  constexpr int kTokens = kPacksTogether * kPackTokens;
+  for (int t = 0; t < kTokens; ++t) {
+    __builtin_prefetch(out + t * stride, 1);
+    if (pair) __builtin_prefetch(out + t * stride + kTileRows, 1);
+  }
+  Unpacked w;
+  int g = 0;
+  for (; g + kGroups <= groups; g += kGroups) {
+    unpack<Format, kGroups>(upper, 0, w);
+    unpack<Format, kGroups>(lower, 1, w);
+    add_groups<Format, kGroups>(acts + g, groups, w, acc);
+  }
+  for (; g < groups; ++g) {
+    unpack<Format, 1>(upper, 0, w);
+    unpack<Format, 1>(lower, 1, w);
+    add_groups<Format, 1>(acts + g, groups, w, acc);
+  }
+  for (int t = 0; t < kTokens; ++t) {
+    const float* const sums = acc + t / kPackTokens * kTiles * kSums + t % kPackTokens * kLanes;
+    for (int n = 0; n < (pair ? kTiles : 1); ++n) {
+      float* const at = out + t * stride + n * kTileRows;
+      const F sum = load(sums + n * kSums);
+      store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
+    }
+  }
+}
+
+/// Kernels::packs_matmul of formats with one scale for a group: not Q6_K. The registers are released, since a thread that
+/// holds some has 8 KiB more to save when it is preempted.
+template <template <int> class Format>
+void packs_matmul(const MatmulArgs& m) {
+  load_config();
+  for (int i = 0; i < m.n_tiles; i += kTiles) tiles_of_packs<Format>(m, i, i + 1 < m.n_tiles);
+  release();
+}
+
+}  // namespace
+}  // namespace runnel::cpu::RUNNEL_ISA

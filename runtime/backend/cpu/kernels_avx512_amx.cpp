@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernels for AVX-512 with VNNI and a matrix unit (AMX, int8), which takes many tokens.
+#define RUNNEL_ISA avx512_amx
+#define RUNNEL_REGISTER(x) "v"(x)
+#include "runtime/backend/cpu/kernels.h"
+//
+#include "runtime/backend/cpu/kernels/simd_avx512.h"
+//
+#include "runtime/backend/cpu/kernels/unroll.h"
+//
+#include "runtime/backend/cpu/kernels/matmul.h"
+//
+#include "runtime/backend/cpu/kernels/amx.h"
+
+namespace runnel::cpu::avx512_amx {
+
+Kernels kernels() {
+  Kernels all = avx512_vnni::kernels();
+  all.packs_matmul[kTileQ8_0] = packs_matmul<Q8_0>;
+  all.packs_matmul[kTileQ4_0] = packs_matmul<Q4_0>;
+  all.packs_matmul[kTileQ4_1] = packs_matmul<Q4_1>;
+  all.packs_matmul[kTileQ5_0] = packs_matmul<Q5_0>;
+  all.packs_matmul[kTileQ4_K] = packs_matmul<Q4_K>;
+  all.packs_matmul[kTileQ5_K] = packs_matmul<Q5_K>;
+  return all;
+}
+
+}  // namespace runnel::cpu::avx512_amx
