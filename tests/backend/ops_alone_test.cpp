@@ -191,14 +191,21 @@ std::vector<float> embedded(const RandomModel& model, std::span<const TokenId> t
   return x;
 }
 
+/// A unit on a device; on the CPU with each of its instruction sets.
 struct Case {
-  TestDevice device;
+  std::vector<TestDevice> devices;
   Unit unit;
 };
 
-void PrintTo(const Case& c, std::ostream* out) { *out << c.device.name << " " << name_of(c.unit); }
+std::string name_of(const Case& c) {
+  const TestDevice& first = c.devices.front();
+  return (first.is("cpu") ? "cpu" : first.name) + "_" + name_of(c.unit);
+}
 
-/// The model of case `index` of a unit: those of the last unit are kept, since to encode them takes longer than to run them.
+void PrintTo(const Case& c, std::ostream* out) { *out << name_of(c); }
+
+/// The model of case `index` of a unit: those of the last unit are kept for all its devices, since to encode them takes longer
+/// than to run them.
 RandomModel model_of(Unit unit, Extent extent, std::size_t index, const OpCase& c) {
   static std::pair<Unit, Extent> kept_of;
   static std::map<std::size_t, RandomModel> kept;
@@ -209,11 +216,14 @@ RandomModel model_of(Unit unit, Extent extent, std::size_t index, const OpCase& 
   return found->second;
 }
 
-class OpsAlone : public testing::TestWithParam<Case> {
- protected:
+/// A unit on one device, and how near to its tolerances it came.
+class UnitOnDevice {
+ public:
+  UnitOnDevice(const TestDevice& device, Unit unit)
+      : device_(device), unit_(unit), backend_(open(device)) {}
+
   /// All passes of a case, each from the reference's state.
   void compare(const OpCase& c, const RandomModel& model) {
-    const auto& [device, unit] = GetParam();
     const Loaded actual = load(*backend_, model);
     std::map<Activations, Loaded> oracles;
     Random random(71);
@@ -222,68 +232,89 @@ class OpsAlone : public testing::TestWithParam<Case> {
     int max_tokens = 0;
     std::unique_ptr<Plan> plan;
     for (const std::size_t n : c.tokens) {
-      if (hands_on(device, unit, c, n)) continue;
+      if (hands_on(device_, unit_, c, n)) continue;
       const int most = n > static_cast<std::size_t>(kFewTokens) ? kManyTokens : kFewTokens;
-      if (std::exchange(max_tokens, most) != most) plan = record(actual, unit, most);
-      const Expected expected = expected_of(device, unit, c.type, most, n);
+      if (std::exchange(max_tokens, most) != most) plan = record(actual, unit_, most);
+      const Expected expected = expected_of(device_, unit_, c.type, most, n);
       Loaded& oracle = oracles[expected.activations];
       if (oracle.model == nullptr)
         oracle = load(*reference::make_backend(expected.activations), model);
       for (const Loaded* loaded : {&actual, static_cast<const Loaded*>(&oracle)})
         ASSERT_TRUE(loaded->state->import_from(before, position).has_value());
       const std::vector<TokenId> tokens = random.tokens(n, model.config.vocab_size);
-      const Rows rows = prepared(unit, model.config, n, random);
-      const Made made = run_unit(actual, *plan, unit, rows, tokens);
-      const Made wanted = run_unit(oracle, *record(oracle, unit, most), unit, rows, tokens);
+      const Rows rows = prepared(unit_, model.config, n, random);
+      const Made made = run_unit(actual, *plan, unit_, rows, tokens);
+      const Made wanted = run_unit(oracle, *record(oracle, unit_, most), unit_, rows, tokens);
       const double error = worst_error(made, wanted, embedded(model, tokens));
       EXPECT_LE(error, expected.tolerance)
-          << name_of(unit) << ", " << c.name << ", " << n << " tokens at " << position;
+          << name_of(unit_) << ", " << c.name << ", " << n << " tokens at " << position;
       EXPECT_EQ(actual.state->position(), position + n);
       const double share = expected.tolerance > 0.0 ? error / expected.tolerance : error;
       if (share >= nearest_) nearest_ = share, nearest_name_ = c.name + ", T " + std::to_string(n);
-      if (advances_state(unit)) before = wanted.state;
+      if (advances_state(unit_)) before = wanted.state;
       position += n;
     }
   }
 
-  std::unique_ptr<Backend> backend_ = open(GetParam().device);
+  void report() const {
+    if (refused > 0)
+      std::printf("[ op       ] %s on %s: %d cases NOT run, which this device refuses\n",
+                  name_of(unit_).c_str(), device_.name.c_str(), refused);
+    std::printf("[ op       ] %s on %s: the largest error is %.2f of its tolerance: %s\n",
+                name_of(unit_).c_str(), device_.name.c_str(), nearest_, nearest_name_.c_str());
+  }
+
+  int refused = 0;  // cases
+
+ private:
+  const TestDevice& device_;
+  const Unit unit_;
+  std::unique_ptr<Backend> backend_;
   double nearest_ = 0.0;  // the largest error as a share of its tolerance
   std::string nearest_name_;
 };
 
+class OpsAlone : public testing::TestWithParam<Case> {};
+
 TEST_P(OpsAlone, MatchTheReference) {
-  const auto& [device, unit] = GetParam();
-  const Extent extent = device.is("cpu")    ? Extent::all
-                        : device.software() ? Extent::few_shapes
-                                            : Extent::matrix_units;
-  int refused = 0;
-  const std::vector<OpCase> cases = cases_of(unit, extent);
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (device.takes(cases[i].config)) {
-      compare(cases[i], model_of(unit, extent, i, cases[i]));
-    } else {
-      ++refused;
+  const auto& [devices, unit] = GetParam();
+  for (const TestDevice& device : devices) {
+    SCOPED_TRACE(device.name);
+    UnitOnDevice on(device, unit);
+    const Extent extent = device.is("cpu")    ? Extent::all
+                          : device.software() ? Extent::few_shapes
+                                              : Extent::matrix_units;
+    const std::vector<OpCase> cases = cases_of(unit, extent);
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      if (device.takes(cases[i].config)) {
+        on.compare(cases[i], model_of(unit, extent, i, cases[i]));
+      } else {
+        ++on.refused;
+      }
     }
+    on.report();
   }
-  if (refused > 0)
-    std::printf("[ op       ] %s: %d cases NOT run, which this device refuses\n",
-                name_of(unit).c_str(), refused);
-  std::printf("[ op       ] %s: the largest error is %.2f of its tolerance: %s\n",
-              name_of(unit).c_str(), nearest_, nearest_name_.c_str());
 }
 
 /// Units outside, so that devices that follow each other take the same models.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Unit unit : all_units()) {
-    for (const TestDevice& device : test_devices()) cases.push_back({device, unit});
+    bool cpu = false;  // has a case
+    for (const TestDevice& device : test_devices()) {
+      if (device.is("cpu") && cpu) {
+        cases.back().devices.push_back(device);
+      } else {
+        cases.push_back({{device}, unit});
+        cpu = device.is("cpu");
+      }
+    }
   }
   return cases;
 }
 
-INSTANTIATE_TEST_SUITE_P(Devices, OpsAlone, testing::ValuesIn(all_cases()), [](const auto& each) {
-  return each.param.device.name + "_" + name_of(each.param.unit);
-});
+INSTANTIATE_TEST_SUITE_P(Devices, OpsAlone, testing::ValuesIn(all_cases()),
+                         [](const auto& each) { return name_of(each.param); });
 
 }  // namespace
 }  // namespace runnel::test
