@@ -256,15 +256,14 @@ class UnitOnDevice {
     }
   }
 
-  void report() const {
+  void report(int refused) const {
     if (refused > 0)
       std::printf("[ op       ] %s on %s: %d cases NOT run, which this device refuses\n",
                   name_of(unit_).c_str(), device_.name.c_str(), refused);
+    EXPECT_FALSE(nearest_name_.empty()) << "no case was compared";
     std::printf("[ op       ] %s on %s: the largest error is %.2f of its tolerance: %s\n",
                 name_of(unit_).c_str(), device_.name.c_str(), nearest_, nearest_name_.c_str());
   }
-
-  int refused = 0;  // cases
 
  private:
   const TestDevice& device_;
@@ -281,6 +280,7 @@ TEST_P(OpsAlone, MatchTheReference) {
   for (const TestDevice& device : devices) {
     SCOPED_TRACE(device.name);
     UnitOnDevice on(device, unit);
+    int refused = 0;
     const Extent extent = device.is("cpu")    ? Extent::all
                           : device.software() ? Extent::few_shapes
                                               : Extent::matrix_units;
@@ -289,10 +289,10 @@ TEST_P(OpsAlone, MatchTheReference) {
       if (device.takes(cases[i].config)) {
         on.compare(cases[i], model_of(unit, extent, i, cases[i]));
       } else {
-        ++on.refused;
+        ++refused;
       }
     }
-    on.report();
+    on.report(refused);
   }
 }
 

@@ -59,8 +59,8 @@ int main() {
       const PackedMatrix m = layout_of(type, kTiles * kTileRows, kCols);
       const std::size_t tile = m.tile_bytes;
       std::vector<std::uint8_t> tiles(tile * kTiles, 0x3C),
-          acts(kPacksTogether * 16 * kCols * 4, 0x3C);  // 0x3C: no denormals
-      std::vector<float> out(kPacksTogether * 16 * 16 * kTiles);
+          acts(kPacksTogether * kWidestPack * kCols * 4, 0x3C);  // 0x3C: no denormals
+      std::vector<float> out(kPacksTogether * kWidestPack * 16 * kTiles);
       const auto measure = [&](MatmulKernel kernel, int tokens) {
         MatmulArgs a{};
         a.tiles = tiles.data();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeded random data, the same on every platform.
+// Seeded random data, the same on every platform but for the last bits of normals.
 #pragma once
 
 #include <cmath>
@@ -28,7 +28,7 @@ class Random {
   /// In [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
-  /// Standard normal, by Box and Muller; in floats, since models of millions are made of it.
+  /// Standard normal, by Box and Muller; in floats, since models of millions of weights are made of it.
   float normal() {
     const float radius = std::sqrt(-2.0F * std::log(static_cast<float>(1.0 - uniform())));
     return radius * std::cos(6.2831853F * static_cast<float>(uniform()));

@@ -11,9 +11,10 @@
 namespace runnel::cpu {
 namespace {
 
-constexpr int kGroup = 32;                        // rows of an item's unit, inputs of a group
-constexpr int kMostTokens = kPacksTogether * 16;  // of a unit
-constexpr int kTileBlock = 256;                   // tokens of an item
+constexpr int kGroup = 32;  // rows of an item's unit, inputs of a group
+constexpr int kMostTokens = kPacksTogether * kWidestPack;  // of a unit
+constexpr int kTileBlock = 256;                            // tokens of an item
+static_assert(kTileBlock % kMostTokens == 0);
 
 /// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of `packs` packs from `tile` on, into the
 /// packs of `hidden`.

@@ -57,8 +57,8 @@ bool has_amx_int8() {
   return (d & (kTile | kInt8)) == (kTile | kInt8);
 }
 
-/// Asks Linux for the tile registers, which a process has to before it uses them: for all its threads, for good. Refused
-/// by kernels before 5.16, and where a thread's alternative stack for signals is too small for 8 KiB of registers.
+/// Asks Linux for the tile registers, which a process has to before it uses them. Refused by kernels before 5.16, and where a
+/// thread's alternative stack for signals is too small for 8 KiB of registers more.
 bool may_use_amx() {
   constexpr long kRequestPermission = 0x1023,
                  kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA

@@ -26,7 +26,8 @@ enum class Isa {
 /// "avx512_vnni", as written above.
 std::string_view isa_name(Isa isa);
 
-/// What this build and this CPU can run, slowest first.
+/// What this build and this CPU can run, slowest first. Asks Linux for the registers of AMX where there are some, for the
+/// whole process and for good; see devices() in runnel/device.h.
 std::vector<Isa> supported_isas();
 
 /// The kernels of `isa`, or nothing if this build or this CPU does not have it.

@@ -65,16 +65,17 @@ constexpr int kQ6_KPairHead = 64;  // bytes before every two blocks
 // For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
 constexpr size_t kGroupBytes = 48;  // of one token
 constexpr int kWidths = 4;
+constexpr int kWidestPack = 16;    // tokens; instruction sets may have narrower ones
 constexpr int kPacksTogether = 4;  // which Kernels::packs_matmul takes
 
-/// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and W tokens t.
+/// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and the tokens t of a pack, or of kPacksTogether.
 struct MatmulArgs {
   const uint8_t* tiles;
   size_t tile_bytes;
   int n_tiles;
   int cols;
-  const uint8_t* acts;   // one pack of W tokens
-  float* out;            // [W][…], all 16 rows of every tile are written
+  const uint8_t* acts;   // the packs, one behind the other
+  float* out;            // [tokens][…], all 16 rows of every tile are written
   ptrdiff_t out_stride;  // floats between tokens
   int accumulate;        // 0: =, 1: +=
 };
@@ -174,7 +175,7 @@ struct RecurrenceArgs {
 struct Kernels {
   int widths[kWidths];  // ascending, widths[0] = 1; equal entries repeat
   MatmulKernel matmul[kTileFormats][kWidths];
-  /// The same of kPacksTogether packs of the widest, one behind the other; nullptr: no faster than each by itself.
+  /// The same of kPacksTogether packs of the widest; nullptr: none, each is taken by itself.
   MatmulKernel packs_matmul[kTileFormats];
 
   /// y = x / sqrt(mean(x^2) + eps) * w;  w == nullptr: 1. y may be x.

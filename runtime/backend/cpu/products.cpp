@@ -21,20 +21,20 @@ constexpr std::size_t kLeastItemBytes = std::size_t{12} << 10;
 // what kernels of many tokens take at once; both stay in the first cache
 constexpr int kTilesTogether = 2;
 
-/// One tile whose rows are not all there, or whose outputs lie anywhere: through a buffer.
-void run_tile_buffered(MatmulKernel kernel, const Product& p, const MatmulArgs& args, int tile,
-                       int first, int count) {
-  float buffer[kPacksTogether * 16 * kTileRows];
+/// Tiles whose rows are not all there, or whose outputs lie anywhere: through a buffer.
+void run_tiles_buffered(MatmulKernel kernel, const Product& p, const MatmulArgs& args, int tile,
+                        int first, int count) {
+  float buffer[kPacksTogether * kWidestPack * kTilesTogether * kTileRows];
   MatmulArgs a = args;
   a.out = buffer;
-  a.out_stride = kTileRows;
+  a.out_stride = a.n_tiles * kTileRows;
   a.accumulate = 0;
   kernel(a);
-  const int rows = std::min(kTileRows, p.matrix->rows - tile * kTileRows);
+  const int rows = std::min(a.n_tiles * kTileRows, p.matrix->rows - tile * kTileRows);
   for (int t = 0; t < count; ++t) {
     const int token = first + t;
     float* out = (p.rows != nullptr ? p.rows[token] : p.out + token * p.stride) + tile * kTileRows;
-    const float* from = buffer + t * kTileRows;
+    const float* from = buffer + t * a.out_stride;
     for (int r = 0; r < rows; ++r) out[r] = p.accumulate ? out[r] + from[r] : from[r];
   }
 }
@@ -54,7 +54,7 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
   const bool one_pack = token_tiles.size() == 1;
   for (int tile = begin; tile < end;) {
     args.tiles = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
-    args.n_tiles = tile >= whole ? 1
+    args.n_tiles = tile >= whole ? std::min(kTilesTogether, end - tile)
                    : one_pack    ? whole - tile
                                  : std::min(kTilesTogether, whole - tile);
     const std::size_t tiles_bytes = static_cast<std::size_t>(args.n_tiles) * m.tile_bytes;
@@ -70,7 +70,7 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
         args.out = row + tile * kTileRows;
         kernel(args);
       } else {
-        run_tile_buffered(kernel, p, args, tile, tokens.first, packs * tokens.width);
+        run_tiles_buffered(kernel, p, args, tile, tokens.first, packs * tokens.width);
       }
     }
     tile += args.n_tiles;

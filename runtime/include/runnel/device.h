@@ -24,6 +24,9 @@ struct DeviceInfo {
 
 /// Every device that a model can be loaded on now, best first. Never fails: a backend without a
 /// usable device lists none. Thread-safe.
+///
+/// On CPUs with AMX this, as loading a model on the CPU, asks Linux for its registers. From then on sigaltstack() takes no
+/// stack for signal handlers of less than getauxval(AT_MINSIGSTKSZ) bytes, some 11 KiB: more than SIGSTKSZ once was.
 RUNNEL_API std::vector<DeviceInfo> devices();
 
 }  // namespace runnel

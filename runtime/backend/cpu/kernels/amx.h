@@ -2,8 +2,8 @@
 // Products of many tokens on the matrix unit (AMX): the integer sums of 16 tokens, 16 rows and a group of 32 inputs by one
 // instruction; then scales as add_group() takes them, so that the floats are those of the other kernels.
 // Bound, for each such block: the matrix unit, 16 cycles (half of its depth is used, since scales go by 32 inputs), and three
-// vector instructions for each of 16 tokens (four with minima), two a cycle: 24. They take turns: between instructions of the
-// matrix unit vector ones were measured at one a cycle (Xeon of 2.6 GHz). VNNI alone takes 64 cycles and the scales.
+// vector instructions for each of 16 tokens (four with minima), two a cycle: 24. The two units take turns: between instructions
+// of the matrix unit vector ones were measured at one a cycle. VNNI alone takes 64 cycles and the scales.
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {
@@ -14,7 +14,7 @@ constexpr int kTiles = 2;           // weight tiles together
 constexpr int kGroups = 4;          // whose sums are added while accumulators are in registers
 constexpr int kSums = kPackTokens * kLanes;
 constexpr int kGroupLines = sizeof(Group<kPackTokens>) / 64;
-static_assert(kPackTokens == 16 && kLanes == kTileRows);
+static_assert(kPackTokens == kWidestPack && kLanes == kTileRows);
 
 /// Registers 0 to 3 hold sums [16 tokens][16 rows] i32, 4 and 5 activations [16 tokens][32] i8, 6 and 7 codes
 /// [8 steps][16 rows][4] i8.
@@ -25,6 +25,7 @@ struct alignas(64) TileConfig {
   uint16_t row_bytes[16] = {64, 64, 64, 64, 32, 32, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 8, 8};
 };
+static_assert(sizeof(TileConfig) == 64);
 constexpr int kActs = 4, kCodes = 6;
 
 inline void load_config() {
@@ -77,8 +78,10 @@ RUNNEL_INLINE void unpack(Format<kPackTokens>& cursor, int tile, Unpacked& to) {
     Weights w;
     cursor.next(w);
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
-      _mm512_store_si512(to.codes[tile][g] + 64 * s,
-                         _mm512_sub_epi8(w.w[s], _mm512_set1_epi8(Format<kPackTokens>::kOffset)));
+      _mm512_store_si512(
+          to.codes[tile][g] + 64 * s,
+          _mm512_sub_epi8(w.w[s],
+                          _mm512_set1_epi8(static_cast<char>(Format<kPackTokens>::kOffset))));
     });
     store(to.scale[tile][g], w.scale);
     if constexpr (Format<kPackTokens>::kHasOther) store(to.other[tile][g], w.other);
@@ -141,7 +144,7 @@ RUNNEL_INLINE void add_groups(const Group<kPackTokens>* acts, ptrdiff_t pack_gro
   for (int p = 0; p < kPacksTogether; ++p, acts += pack_groups, acc += kTiles * kSums) {
     multiply_groups<kN>(acts, w, sums);
     add_sums<Format, kN>(acts, w, sums, acc,
-                         p + 1 < kPacksTogether ? acts + pack_groups : first + kGroups);
+                         p + 1 < kPacksTogether ? acts + pack_groups : first + kN);
   }
 }
 
@@ -156,7 +159,7 @@ void tiles_of_packs(const MatmulArgs& m, int i, bool pair) {
   for (float* at = acc; at < acc + kPacksTogether * kTiles * kSums; at += kLanes)
     store(at, splat(0));
   float* const out = m.out + i * kTileRows;
-  const auto stride = static_cast<ptrdiff_t>(m.out_stride);
+  const ptrdiff_t stride = m.out_stride;
   constexpr int kTokens = kPacksTogether * kPackTokens;
   for (int t = 0; t < kTokens; ++t) {
     __builtin_prefetch(out + t * stride, 1);
@@ -191,6 +194,23 @@ void packs_matmul(const MatmulArgs& m) {
   load_config();
   for (int i = 0; i < m.n_tiles; i += kTiles) tiles_of_packs<Format>(m, i, i + 1 < m.n_tiles);
   release();
+}
+
+/// Kernels::int8_peak, of the products that the kernels make.
+double int8_peak(int rounds, int32_t* sink) {
+  alignas(64) static const ActBytes kNoActs = {};
+  alignas(64) static const CodeBytes kNoCodes = {};
+  alignas(64) Sums sums = {};
+  load_config();
+  load_acts<kActs>(kNoActs);
+  load_codes<kCodes>(kNoCodes);
+  for (int r = 0; r < rounds; ++r) {
+    unroll<4>([](auto i) RUNNEL_INLINE_LAMBDA { multiply<i, kActs, kCodes>(); });
+  }
+  store_sums<0>(sums);
+  release();
+  *sink += sums[0];
+  return 2.0 * rounds * 4 * kPackTokens * kTileRows * 32;
 }
 
 }  // namespace

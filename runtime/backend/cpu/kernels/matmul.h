@@ -123,7 +123,8 @@ struct Q8_0 {
     stream.step();
   }
   static constexpr int kMax = 255;
-  static constexpr int kOffset = -128;
+  // A code less this is the signed weight: what start() takes off as a sum.
+  static constexpr int kOffset = 128;
   static constexpr bool kHasOther = false;
   static RUNNEL_INLINE I start(const Group<W>& a, int t) {
     return kSignedCodes ? splat_int(0) : shift_left<4>(splat_int(a.t[t]));
