@@ -204,8 +204,8 @@ std::string name_of(const Case& c) {
 
 void PrintTo(const Case& c, std::ostream* out) { *out << name_of(c); }
 
-/// The model of case `index` of a unit: those of the last unit are kept for all its devices, since to encode them takes longer
-/// than to run them.
+/// The model of case `index` of a unit: those of the last unit are kept, for GPUs that follow each other, since to encode them
+/// takes longer than to run them.
 RandomModel model_of(Unit unit, Extent extent, std::size_t index, const OpCase& c) {
   static std::pair<Unit, Extent> kept_of;
   static std::map<std::size_t, RandomModel> kept;
@@ -216,87 +216,91 @@ RandomModel model_of(Unit unit, Extent extent, std::size_t index, const OpCase& 
   return found->second;
 }
 
-/// A unit on one device, and how near to its tolerances it came.
-class UnitOnDevice {
- public:
-  UnitOnDevice(const TestDevice& device, Unit unit)
-      : device_(device), unit_(unit), backend_(open(device)) {}
+/// A device, and how near it came to the tolerances of a unit.
+struct OnDevice {
+  explicit OnDevice(const TestDevice& of) : device(&of), backend(open(of)) {}
 
-  /// All passes of a case, each from the reference's state.
-  void compare(const OpCase& c, const RandomModel& model) {
-    const Loaded actual = load(*backend_, model);
-    std::map<Activations, Loaded> oracles;
-    Random random(71);
-    std::vector<float> before = canonical(actual);
-    std::uint64_t position = 0;
-    int max_tokens = 0;
-    std::unique_ptr<Plan> plan;
-    for (const std::size_t n : c.tokens) {
-      if (hands_on(device_, unit_, c, n)) continue;
-      const int most = n > static_cast<std::size_t>(kFewTokens) ? kManyTokens : kFewTokens;
-      if (std::exchange(max_tokens, most) != most) plan = record(actual, unit_, most);
-      const Expected expected = expected_of(device_, unit_, c.type, most, n);
-      Loaded& oracle = oracles[expected.activations];
-      if (oracle.model == nullptr)
-        oracle = load(*reference::make_backend(expected.activations), model);
-      for (const Loaded* loaded : {&actual, static_cast<const Loaded*>(&oracle)})
-        ASSERT_TRUE(loaded->state->import_from(before, position).has_value());
-      const std::vector<TokenId> tokens = random.tokens(n, model.config.vocab_size);
-      const Rows rows = prepared(unit_, model.config, n, random);
-      const Made made = run_unit(actual, *plan, unit_, rows, tokens);
-      const Made wanted = run_unit(oracle, *record(oracle, unit_, most), unit_, rows, tokens);
-      const double error = worst_error(made, wanted, embedded(model, tokens));
-      EXPECT_LE(error, expected.tolerance)
-          << name_of(unit_) << ", " << c.name << ", " << n << " tokens at " << position;
-      EXPECT_EQ(actual.state->position(), position + n);
-      const double share = expected.tolerance > 0.0 ? error / expected.tolerance : error;
-      if (share >= nearest_) nearest_ = share, nearest_name_ = c.name + ", T " + std::to_string(n);
-      if (advances_state(unit_)) before = wanted.state;
-      position += n;
-    }
+  void note(const OpCase& c, std::size_t tokens, double error, double tolerance) {
+    const double share = tolerance > 0.0 ? error / tolerance : error;
+    if (share >= nearest) nearest = share, nearest_name = c.name + ", T " + std::to_string(tokens);
   }
 
-  void report(int refused) const {
-    if (refused > 0)
-      std::printf("[ op       ] %s on %s: %d cases NOT run, which this device refuses\n",
-                  name_of(unit_).c_str(), device_.name.c_str(), refused);
-    EXPECT_FALSE(nearest_name_.empty()) << "no case was compared";
-    std::printf("[ op       ] %s on %s: the largest error is %.2f of its tolerance: %s\n",
-                name_of(unit_).c_str(), device_.name.c_str(), nearest_, nearest_name_.c_str());
-  }
-
- private:
-  const TestDevice& device_;
-  const Unit unit_;
-  std::unique_ptr<Backend> backend_;
-  double nearest_ = 0.0;  // the largest error as a share of its tolerance
-  std::string nearest_name_;
+  const TestDevice* device;
+  std::unique_ptr<Backend> backend;
+  double nearest = 0.0;  // the largest error as a share of its tolerance
+  std::string nearest_name;
 };
+
+/// All passes of a case, each from the reference's state, which is computed once for all devices: they are the CPU's, or one.
+void compare(Unit unit, const OpCase& c, const RandomModel& model, std::span<OnDevice> devices) {
+  const TestDevice& first = *devices.front().device;
+  std::vector<Loaded> actual;
+  for (const OnDevice& on : devices) actual.push_back(load(*on.backend, model));
+  std::vector<std::unique_ptr<Plan>> plans(devices.size());
+  std::map<Activations, Loaded> oracles;
+  Random random(71);
+  std::vector<float> before = canonical(actual.front());
+  std::uint64_t position = 0;
+  int max_tokens = 0;
+  for (const std::size_t n : c.tokens) {
+    if (hands_on(first, unit, c, n)) continue;
+    const int most = n > static_cast<std::size_t>(kFewTokens) ? kManyTokens : kFewTokens;
+    const bool replan = std::exchange(max_tokens, most) != most;
+    const Expected expected = expected_of(first, unit, c.type, most, n);
+    Loaded& oracle = oracles[expected.activations];
+    if (oracle.model == nullptr)
+      oracle = load(*reference::make_backend(expected.activations), model);
+    const std::vector<TokenId> tokens = random.tokens(n, model.config.vocab_size);
+    const Rows rows = prepared(unit, model.config, n, random);
+    const std::vector<float> x = embedded(model, tokens);
+    check(oracle.state->import_from(before, position));
+    const Made wanted = run_unit(oracle, *record(oracle, unit, most), unit, rows, tokens);
+    for (std::size_t i = 0; i < devices.size(); ++i) {
+      if (replan) plans[i] = record(actual[i], unit, most);
+      check(actual[i].state->import_from(before, position));
+      const Made made = run_unit(actual[i], *plans[i], unit, rows, tokens);
+      const double error = worst_error(made, wanted, x);
+      EXPECT_LE(error, expected.tolerance)
+          << devices[i].device->name << ", " << name_of(unit) << ", " << c.name << ", " << n
+          << " tokens at " << position;
+      EXPECT_EQ(actual[i].state->position(), position + n) << devices[i].device->name;
+      devices[i].note(c, n, error, expected.tolerance);
+    }
+    if (advances_state(unit)) before = wanted.state;
+    position += n;
+  }
+}
 
 class OpsAlone : public testing::TestWithParam<Case> {};
 
 TEST_P(OpsAlone, MatchTheReference) {
-  const auto& [devices, unit] = GetParam();
-  for (const TestDevice& device : devices) {
-    SCOPED_TRACE(device.name);
-    UnitOnDevice on(device, unit);
-    int refused = 0;
-    const Extent extent = device.is("cpu")    ? Extent::all
-                          : device.software() ? Extent::few_shapes
-                                              : Extent::matrix_units;
-    const std::vector<OpCase> cases = cases_of(unit, extent);
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      if (device.takes(cases[i].config)) {
-        on.compare(cases[i], model_of(unit, extent, i, cases[i]));
-      } else {
-        ++refused;
-      }
+  const Unit unit = GetParam().unit;
+  std::vector<OnDevice> devices(GetParam().devices.begin(), GetParam().devices.end());
+  const TestDevice& first = *devices.front().device;
+  const Extent extent = first.is("cpu")    ? Extent::all
+                        : first.software() ? Extent::few_shapes
+                                           : Extent::matrix_units;
+  int refused = 0;
+  const std::vector<OpCase> cases = cases_of(unit, extent);
+  for (std::size_t i = 0; i < cases.size(); ++i) {
+    if (first.takes(cases[i].config)) {
+      compare(unit, cases[i], model_of(unit, extent, i, cases[i]), devices);
+    } else {
+      ++refused;
     }
-    on.report(refused);
+  }
+  if (refused > 0)
+    std::printf("[ op       ] %s: %d cases NOT run, which this device refuses\n",
+                name_of(unit).c_str(), refused);
+  for (const OnDevice& on : devices) {
+    EXPECT_FALSE(on.nearest_name.empty()) << "no case was compared";
+    std::printf("[ op       ] %s on %s: the largest error is %.2f of its tolerance: %s\n",
+                name_of(unit).c_str(), on.device->name.c_str(), on.nearest,
+                on.nearest_name.c_str());
   }
 }
 
-/// Units outside, so that devices that follow each other take the same models.
+/// Units outside, so that GPUs that follow each other take the same models.
 std::vector<Case> all_cases() {
   std::vector<Case> cases;
   for (const Unit unit : all_units()) {

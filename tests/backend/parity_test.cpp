@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
+#include <tuple>
+#include <utility>
 
 #include "runtime/backend/reference/reference_backend.h"
 #include "tests/support/compare.h"
@@ -202,7 +205,7 @@ void PrintTo(const TypeCase& c, std::ostream* out) {
 class ParityOfTypes : public testing::TestWithParam<TypeCase> {
  protected:
   /// Wide enough for blocks of 256 values everywhere; a tied table is gathered and multiplied.
-  RandomModel model(std::uint64_t seed) const {
+  RandomModel make_model(std::uint64_t seed) const {
     ModelConfig c = small_positional_config();
     set_widths(c, 256, 512);
     set_heads(c, 8, 2, 32);
@@ -216,6 +219,23 @@ class ParityOfTypes : public testing::TestWithParam<TypeCase> {
                               .gate_bias = true,
                               .read_biases = true},
                              seed);
+  }
+
+  /// The same for all devices of this process.
+  const RandomModel& model(std::uint64_t seed) const {
+    static std::map<std::pair<BlockType, std::uint64_t>, RandomModel> made;
+    const std::pair key{type_, seed};
+    if (!made.contains(key)) made.emplace(key, make_model(seed));
+    return made.at(key);
+  }
+  const Outcome& expected(std::uint64_t seed, const std::vector<TokenId>& tokens,
+                          Activations activations) const {
+    static std::map<std::tuple<BlockType, std::uint64_t, std::vector<TokenId>, Activations>,
+                    Outcome>
+        made;
+    const std::tuple key{type_, seed, tokens, activations};
+    if (!made.contains(key)) made.emplace(key, expected_of(model(seed), tokens, activations));
+    return made.at(key);
   }
 
   /// What products of few tokens do with their inputs.
@@ -233,18 +253,18 @@ class ParityOfTypes : public testing::TestWithParam<TypeCase> {
 };
 
 TEST_P(ParityOfTypes, StepsMatchTheReference) {
-  const RandomModel source = model(5);
+  const RandomModel& source = model(5);
   const std::vector<TokenId> tokens = Random(6).tokens(24, 301);
-  const Outcome expected = expected_of(source, tokens, activations());
+  const Outcome& wanted = expected(5, tokens, activations());
   for (const std::size_t piece : {1UL, 7UL})
-    compare(*backend_, source, tokens, {piece}, expected, tolerance());
+    compare(*backend_, source, tokens, {piece}, wanted, tolerance());
 }
 
 class ParityOfTypesOnGpus : public ParityOfTypes {};
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ParityOfTypesOnGpus);
 
 TEST_P(ParityOfTypesOnGpus, StepsOfTheBestProgramMatchTheReference) {
-  const RandomModel source = model(5);
+  const RandomModel& source = model(5);
   if (!has_program(*backend_, source))
     GTEST_SKIP() << "ops alone compute a token of " << quant::format_of(type_).name << " here";
   const std::vector<TokenId> tokens = Random(6).tokens(24, 301);
@@ -252,19 +272,19 @@ TEST_P(ParityOfTypesOnGpus, StepsOfTheBestProgramMatchTheReference) {
   const double step = is_plain(type_)      ? tolerance()
                       : device_.is("cuda") ? kRoundedTolerance
                                            : kStepTolerance;
-  compare(*backend_, source, tokens, {1, ""}, expected_of(source, tokens, rounds), step);
+  compare(*backend_, source, tokens, {1, ""}, expected(5, tokens, rounds), step);
 }
 
 TEST_P(ParityOfTypes, LongPassesMatchTheReference) {
   if (device_.software()) GTEST_SKIP() << "takes long here: see OpsAlone for passes of many tokens";
-  const RandomModel source = model(8);
+  const RandomModel& source = model(8);
   // Matrix units take operands of 16 bits, which is no rounding to int8; other devices do the same as with few tokens.
   const bool units = !device_.is("cpu") && !device_.software() && type_ != BlockType::f32;
   Random random(9);
   for (const std::size_t n : {9UL, 64UL, 100UL}) {
     const std::vector<TokenId> tokens = random.tokens(n, 301);
     compare(*backend_, source, tokens, {0},
-            expected_of(source, tokens, units ? Activations::exact : activations()),
+            expected(8, tokens, units ? Activations::exact : activations()),
             units ? kTensorTolerance : tolerance());
   }
 }
