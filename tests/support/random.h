@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Seeded random data, the same on every platform.
+// Seeded random data, the same on every platform but for the last bits of normals.
 #pragma once
 
-#include <array>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -29,21 +28,15 @@ class Random {
   /// In [0, 1).
   double uniform() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
-  /// Standard normal, by Box and Muller.
+  /// Standard normal, by Box and Muller; in floats, since models of millions of weights are made of it.
   float normal() {
-    const double radius = std::sqrt(-2.0 * std::log(1.0 - uniform()));
-    return static_cast<float>(radius * std::cos(6.283185307179586 * uniform()));
+    const float radius = std::sqrt(-2.0F * std::log(static_cast<float>(1.0 - uniform())));
+    return radius * std::cos(6.2831853F * static_cast<float>(uniform()));
   }
 
-  /// Drawn from kSample normals: a logarithm and a cosine for each of a model's weights would take longer than most tests.
   std::vector<float> normals(std::size_t n, float scale = 1.0F) {
-    const std::array<float, kSample>& sample = normal_sample();
     std::vector<float> values(n);
-    std::uint64_t bits = 0;
-    for (std::size_t i = 0; i < n; ++i, bits >>= kSampleBits) {
-      if (i % (64 / kSampleBits) == 0) bits = next();
-      values[i] = scale * sample[bits % kSample];
-    }
+    for (float& v : values) v = scale * normal();
     return values;
   }
 
@@ -54,18 +47,6 @@ class Random {
   }
 
  private:
-  static constexpr std::size_t kSampleBits = 14, kSample = std::size_t{1} << kSampleBits;
-
-  static const std::array<float, kSample>& normal_sample() {
-    static const std::array<float, kSample> sample = [] {
-      Random random(0x5EED);
-      std::array<float, kSample> values;
-      for (float& v : values) v = random.normal();
-      return values;
-    }();
-    return sample;
-  }
-
   std::uint64_t state_;
 };
 
