@@ -49,7 +49,8 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
              width = static_cast<std::size_t>(tile.width);
   for (int p = 0; p < packs; ++p) {
     const float* const rows_of = gate + p * tile.width * kGroup;
-    const std::size_t first = static_cast<std::size_t>(tile.first + p * tile.width);
+    const std::size_t first =
+        static_cast<std::size_t>(tile.first) + static_cast<std::size_t>(p) * width;
     if (w.down.quantised()) {
       std::uint8_t* const pack =
           pass.hidden.groups +
