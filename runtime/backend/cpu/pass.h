@@ -125,7 +125,7 @@ struct Pass {
   std::vector<float*> wanted_out;       // [vocab] each
 
   float* x = nullptr;              // [T, D] the residual stream
-  float* scratch = nullptr;        // [threads, max(D, HQ*V, I, K)]
+  float* scratch = nullptr;        // [threads, max(D, HQ*V, I, K, two of a head's gates)]
   std::size_t scratch_floats = 0;  // of one thread
   PackedInput input;               // of D or HQ*V channels
   PackedInput hidden;              // of the SwiGLU, I channels
