@@ -161,8 +161,8 @@ int odd_columns(quant::BlockType type) {
   return quant::format_of(type).block_values > 32 ? 3 * 256 : 5 * 32;
 }
 
-/// What `kernel` makes of x, tokens in packs of `width`, and the first n tiles; on top of 0.5, or not. Rows of other tiles stay
-/// 0.5.
+/// What `kernel` makes of x, all its tokens in packs of `width`, and the first n tiles; on top of 0.5, or not. Rows of other
+/// tiles stay 0.5.
 std::vector<float> product_of(const Kernels& kernels, const PackedMatrix& m, MatmulKernel kernel,
                               std::span<const float> x, int width, int n, bool accumulate) {
   const int tokens = static_cast<int>(x.size()) / m.cols;
@@ -189,7 +189,8 @@ std::vector<float> product_of(const Kernels& kernels, const PackedMatrix& m, Mat
           .acts = packs.data(),
           .out = out.data(),
           .out_stride = m.tiles * kTileRows,
-          .accumulate = accumulate ? 1 : 0});
+          .accumulate = accumulate ? 1 : 0,
+          .packs = tokens / width});
   return out;
 }
 
@@ -260,7 +261,8 @@ TEST_P(CpuKernels, AProductIsTheSumOverTheRowsThatComeBack) {
                                   .acts = pack.data(),
                                   .out = out.data(),
                                   .out_stride = 0,
-                                  .accumulate = 0});
+                                  .accumulate = 0,
+                                  .packs = 1});
     std::vector<float> row(static_cast<std::size_t>(cols));
     for (int r = 0; r < m.rows; ++r) {
       unpack_row(m, r, row);
@@ -288,20 +290,23 @@ TEST(PacksTogether, GiveTheBitsOfEachTokenAlone) {
     const int width = kernels.widths[kWidths - 1];
     for (const quant::BlockType type : quant::weight_formats()) {
       SCOPED_TRACE(std::string(isa_name(isa)) + " " + std::string(quant::format_of(type).name));
-      // One group more than what is taken together, or three.
+      // One group more than what AMX takes together, or three; more than the chunk that is unpacked at once.
       const int block = static_cast<int>(quant::format_of(type).block_values);
-      for (const int cols : {odd_columns(type), odd_columns(type) + 2 * block}) {
+      const int odd = odd_columns(type);
+      for (const int cols : {odd, odd + 2 * block, odd + 16 * 32}) {
         const Tiles tiles = random_tiles(type, cols);
         const MatmulKernel kernel = kernels.packs_matmul[tiles.matrix.format];
         if (kernel == nullptr) continue;
         some = true;
-        expect_bits_of_each_alone(kernels, tiles.matrix, kernel,
-                                  rows_with_extremes(kPacksTogether * width, cols), width);
+        for (const int packs : std::set{kernels.fewest_packs, kernels.most_packs}) {
+          expect_bits_of_each_alone(kernels, tiles.matrix, kernel,
+                                    rows_with_extremes(packs * width, cols), width);
+        }
       }
     }
   }
   if (!some)
-    GTEST_SKIP() << "no instruction set of this CPU takes several packs at once: needs AMX";
+    GTEST_SKIP() << "no instruction set of this CPU takes several packs at once: needs AVX2 or AMX";
 }
 
 TEST(PackedMatrix, RowsComeBackFromTheTilesBitForBit) {

@@ -59,8 +59,8 @@ int main() {
       const PackedMatrix m = layout_of(type, kTiles * kTileRows, kCols);
       const std::size_t tile = m.tile_bytes;
       std::vector<std::uint8_t> tiles(tile * kTiles, 0x3C),
-          acts(kPacksTogether * kWidestPack * kCols * 4, 0x3C);  // 0x3C: no denormals
-      std::vector<float> out(kPacksTogether * kWidestPack * 16 * kTiles);
+          acts(kTokensTogether * kCols * 4, 0x3C);  // 0x3C: no denormals
+      std::vector<float> out(kTokensTogether * 16 * kTiles);
       const auto measure = [&](MatmulKernel kernel, int tokens) {
         MatmulArgs a{};
         a.tiles = tiles.data();
@@ -70,6 +70,7 @@ int main() {
         a.acts = acts.data();
         a.out = out.data();
         a.out_stride = 16 * kTiles;
+        a.packs = k.most_packs;
         const double s = best_seconds([&] { kernel(a); });
         std::printf("  %-5s %2d tokens: %6.1f GB/s of weights, %7.1f GOP/s, %4.1f %% of peak\n",
                     std::string(quant::format_of(type).name).c_str(), tokens,
@@ -79,7 +80,7 @@ int main() {
       };
       for (int w = 0; w < kWidths; ++w) measure(k.matmul[m.format][w], k.widths[w]);
       if (k.packs_matmul[m.format] != nullptr)
-        measure(k.packs_matmul[m.format], kPacksTogether * k.widths[kWidths - 1]);
+        measure(k.packs_matmul[m.format], k.most_packs * k.widths[kWidths - 1]);
     }
     for (int dim : {64, 512}) {
       for (int heads : {1, 3}) {

@@ -92,8 +92,8 @@ TokenFloats token_floats(const CpuModel& model) {
     const LayerSpec& c = layer.spec;
     const NativeLayer& n = layer.layout;
     take_most(most.widest, c.o_channels());
-    for (std::int64_t floats : {std::int64_t{c.o_channels()}, std::int64_t{c.intermediate_size},
-                                std::int64_t{c.head_k_dim}, std::int64_t{2} * c.gate_dim()}) {
+    for (std::int64_t floats : {std::int64_t{c.o_channels()}, std::int64_t{c.head_k_dim},
+                                std::int64_t{2} * c.gate_dim()}) {
       take_most(most.scratch, floats);
     }
     take_most(most.q, c.q_channels());
@@ -117,7 +117,6 @@ TokenFloats token_floats(const CpuModel& model) {
         const RecurrenceSpec& spec = c.recurrence();
         if (spec.decay_on_values) gate_lanes = std::max(gate_lanes, n.channels);
         take_most(most.widest, std::max(c.q_channels(), spec.gate_rank));
-        take_most(most.scratch, c.q_channels());
         take_most(most.low,
                   spec.gate_rank + spec.rate_rank + spec.output_gate_rank + spec.value_rank);
         take_most(most.r, c.rate_channels());

@@ -11,18 +11,17 @@
 namespace runnel::cpu {
 namespace {
 
-constexpr int kGroup = 32;  // rows of an item's unit, inputs of a group
-constexpr int kMostTokens = kPacksTogether * kWidestPack;  // of a unit
-constexpr int kTileBlock = 256;                            // tokens of an item
-static_assert(kTileBlock % kMostTokens == 0);
+constexpr int kGroup = 32;       // rows of an item's unit, inputs of a group
+constexpr int kTileBlock = 256;  // tokens of an item
+static_assert(kTileBlock % kTokensTogether == 0);
 
 /// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of `packs` packs from `tile` on, into the
 /// packs of `hidden`.
 void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& tile, int packs) {
   const Kernels& kernels = pass.kernels();
   const int rows = std::min(kGroup, w.up.rows - unit * kGroup);
-  alignas(64) float gate[kMostTokens * kGroup];
-  alignas(64) float up[kMostTokens * kGroup];
+  alignas(64) float gate[kTokensTogether * kGroup];
+  alignas(64) float up[kTokensTogether * kGroup];
   const auto multiply = [&](const PackedMatrix& m, float* out) {
     MatmulArgs args{};
     args.tiles = m.data + static_cast<std::size_t>(unit) * 2 * m.tile_bytes;
@@ -32,6 +31,7 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
     args.acts = pass.input.at(m, tile.first);
     args.out = out;
     args.out_stride = kGroup;
+    args.packs = packs;
     kernel_of(kernels, m, tile, packs)(args);
   };
   const bool gated = w.gate.present();

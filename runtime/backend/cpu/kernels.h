@@ -65,10 +65,10 @@ constexpr int kQ6_KPairHead = 64;  // bytes before every two blocks
 // For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
 constexpr size_t kGroupBytes = 48;  // of one token
 constexpr int kWidths = 4;
-constexpr int kWidestPack = 16;    // tokens; instruction sets may have narrower ones
-constexpr int kPacksTogether = 4;  // which Kernels::packs_matmul takes
+constexpr int kWidestPack = 16;      // tokens; instruction sets may have narrower ones
+constexpr int kTokensTogether = 64;  // at most, of what Kernels::packs_matmul takes
 
-/// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and the tokens t of a pack, or of kPacksTogether.
+/// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and the tokens t of a pack, or of several.
 struct MatmulArgs {
   const uint8_t* tiles;
   size_t tile_bytes;
@@ -78,6 +78,7 @@ struct MatmulArgs {
   float* out;            // [tokens][…], all 16 rows of every tile are written
   ptrdiff_t out_stride;  // floats between tokens
   int accumulate;        // 0: =, 1: +=
+  int packs;             // of Kernels::packs_matmul
 };
 using MatmulKernel = void (*)(const MatmulArgs&);
 
@@ -175,8 +176,9 @@ struct RecurrenceArgs {
 struct Kernels {
   int widths[kWidths];  // ascending, widths[0] = 1; equal entries repeat
   MatmulKernel matmul[kTileFormats][kWidths];
-  /// The same of kPacksTogether packs of the widest; nullptr: none, each is taken by itself.
+  /// The same of fewest_packs to most_packs packs of the widest; nullptr: none, each is taken by itself.
   MatmulKernel packs_matmul[kTileFormats];
+  int fewest_packs, most_packs;
 
   /// y = x / sqrt(mean(x^2) + eps) * w;  w == nullptr: 1. y may be x.
   void (*rms_norm)(const float* x, int n, float eps, const float* w, float* y);

@@ -22,6 +22,7 @@ Kernels kernels() {
   all.packs_matmul[kTileQ5_0] = packs_matmul<Q5_0>;
   all.packs_matmul[kTileQ4_K] = packs_matmul<Q4_K>;
   all.packs_matmul[kTileQ5_K] = packs_matmul<Q5_K>;
+  all.fewest_packs = all.most_packs = kPacks;
   all.int8_peak = int8_peak;
   return all;
 }

@@ -57,8 +57,8 @@ class TokenTiles {
   int size() const { return size_; }
   /// How many packs a product of m takes at once, from pack i on.
   int together(const PackedMatrix& m, int i) const {
-    const bool many = kernels_.packs_matmul[m.format] != nullptr;
-    return many && i + kPacksTogether <= counts_[kWidths - 1] ? kPacksTogether : 1;
+    const int packs = std::min(kernels_.most_packs, counts_[kWidths - 1] - i);
+    return kernels_.packs_matmul[m.format] != nullptr && packs >= kernels_.fewest_packs ? packs : 1;
   }
   TokenTile operator[](int tile) const {
     int at = first_;
@@ -125,7 +125,7 @@ struct Pass {
   std::vector<float*> wanted_out;       // [vocab] each
 
   float* x = nullptr;              // [T, D] the residual stream
-  float* scratch = nullptr;        // [threads, max(D, HQ*V, I, K, two of a head's gates)]
+  float* scratch = nullptr;        // [threads, max(D, HQ*V, K, two of a head's gates)]
   std::size_t scratch_floats = 0;  // of one thread
   PackedInput input;               // of D or HQ*V channels
   PackedInput hidden;              // of the SwiGLU, I channels

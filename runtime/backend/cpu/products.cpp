@@ -24,7 +24,7 @@ constexpr int kTilesTogether = 2;
 /// Tiles whose rows are not all there, or whose outputs lie anywhere: through a buffer.
 void run_tiles_buffered(MatmulKernel kernel, const Product& p, const MatmulArgs& args, int tile,
                         int first, int count) {
-  float buffer[kPacksTogether * kWidestPack * kTilesTogether * kTileRows];
+  float buffer[kTokensTogether * kTilesTogether * kTileRows];
   MatmulArgs a = args;
   a.out = buffer;
   a.out_stride = a.n_tiles * kTileRows;
@@ -65,6 +65,7 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
         prefetch_slices(args.tiles + tiles_bytes, tiles_bytes, i, i + packs, token_tiles.size());
       const MatmulKernel kernel = kernel_of(kernels, m, tokens, packs);
       args.acts = input.at(m, tokens.first);
+      args.packs = packs;
       if (tile < whole) {
         float* row = p.rows != nullptr ? p.rows[tokens.first] : p.out + tokens.first * p.stride;
         args.out = row + tile * kTileRows;
@@ -91,7 +92,7 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
                                         [&](const Product& p) {
                                           return kernels.packs_matmul[p.matrix->format] != nullptr;
                                         })
-                        ? kPacksTogether
+                        ? kernels.most_packs
                         : 1;
   const int wide = kernels.widths[kWidths - 1] * packs;
   const std::size_t token_bytes = static_cast<std::size_t>(widest) * 3 / 2;

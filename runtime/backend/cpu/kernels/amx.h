@@ -14,7 +14,8 @@ constexpr int kTiles = 2;           // weight tiles together
 constexpr int kGroups = 4;          // whose sums are added while accumulators are in registers
 constexpr int kSums = kPackTokens * kLanes;
 constexpr int kGroupLines = sizeof(Group<kPackTokens>) / 64;
-static_assert(kPackTokens == kWidestPack && kLanes == kTileRows);
+constexpr int kPacks = kTokensTogether / kPackTokens;
+static_assert(kLanes == kTileRows);
 
 /// Registers 0 to 3 hold sums [16 tokens][16 rows] i32, 4 and 5 activations [16 tokens][32] i8, 6 and 7 codes
 /// [8 steps][16 rows][4] i8.
@@ -141,26 +142,24 @@ RUNNEL_INLINE void add_groups(const Group<kPackTokens>* acts, ptrdiff_t pack_gro
                               const Unpacked& w, float* acc) {
   alignas(64) Sums sums[kTiles][kGroups];
   const Group<kPackTokens>* first = acts;
-  for (int p = 0; p < kPacksTogether; ++p, acts += pack_groups, acc += kTiles * kSums) {
+  for (int p = 0; p < kPacks; ++p, acts += pack_groups, acc += kTiles * kSums) {
     multiply_groups<kN>(acts, w, sums);
-    add_sums<Format, kN>(acts, w, sums, acc,
-                         p + 1 < kPacksTogether ? acts + pack_groups : first + kN);
+    add_sums<Format, kN>(acts, w, sums, acc, p + 1 < kPacks ? acts + pack_groups : first + kN);
   }
 }
 
-/// Tiles i and i + 1 (`pair`; else i alone, twice) of kPacksTogether packs.
+/// Tiles i and i + 1 (`pair`; else i alone, twice) of kPacks packs.
 template <template <int> class Format>
 void tiles_of_packs(const MatmulArgs& m, int i, bool pair) {
   const auto* const acts = reinterpret_cast<const Group<kPackTokens>*>(m.acts);
   const int groups = m.cols / 32;
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
   Format<kPackTokens> upper(tile, 0), lower(pair ? tile + m.tile_bytes : tile, 0);
-  alignas(64) float acc[kPacksTogether * kTiles * kSums];
-  for (float* at = acc; at < acc + kPacksTogether * kTiles * kSums; at += kLanes)
-    store(at, splat(0));
+  alignas(64) float acc[kPacks * kTiles * kSums];
+  for (float* at = acc; at < acc + kPacks * kTiles * kSums; at += kLanes) store(at, splat(0));
   float* const out = m.out + i * kTileRows;
   const ptrdiff_t stride = m.out_stride;
-  constexpr int kTokens = kPacksTogether * kPackTokens;
+  constexpr int kTokens = kPacks * kPackTokens;
   for (int t = 0; t < kTokens; ++t) {
     __builtin_prefetch(out + t * stride, 1);
     if (pair) __builtin_prefetch(out + t * stride + kTileRows, 1);

@@ -101,6 +101,8 @@ inline B four(const int8_t* a) {
 
 #if defined(__AVXVNNI__)
 template <int kMax>
+constexpr int kCodeParts = 1;
+template <int kMax>
 inline I dot_step(I acc, B w, B a) {
   return _mm256_dpbusd_avx_epi32(acc, w, a);
 }
@@ -109,16 +111,23 @@ inline I dot(I acc, const B* w, const int8_t* a) {
   for (int s = 0; s < kSteps; ++s) acc = dot_step<kMax>(acc, w[s], four(a + 4 * s));
   return acc;
 }
+template <int kMax, int kFactor, int kFirst, int kSteps, int K>
+RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
+                            const int8_t* const (&a)[K]) {
+  static_assert(kFactor == 1);
+  unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    constexpr int kStep = kFirst + decltype(i)::value;
+    unroll<K>([&](auto t) RUNNEL_INLINE_LAMBDA {
+      const B x = four(a[t] + 4 * kStep);
+      c[2 * t] = dot_step<kMax>(c[2 * t], upper[kStep], x);
+      c[2 * t + 1] = dot_step<kMax>(c[2 * t + 1], lower[kStep], x);
+    });
+  });
+}
 template <int kMax, int K>
 RUNNEL_INLINE void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
                               const int8_t* const (&a)[K]) {
-  unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
-    unroll<K>([&](auto t) RUNNEL_INLINE_LAMBDA {
-      const B x = four(a[t] + 4 * s);
-      c[2 * t] = dot_step<kMax>(c[2 * t], upper[s], x);
-      c[2 * t + 1] = dot_step<kMax>(c[2 * t + 1], lower[s], x);
-    });
-  });
+  dot_part<kMax, 1, 0, 8, K>(c, upper, lower, a);
 }
 #else
 inline I pair_products(B w, B a) { return _mm256_maddubs_epi16(w, a); }

@@ -48,36 +48,55 @@ RUNNEL_INLINE I add_in_order(I a, I b) {
   return sum;
 }
 
-/// c[2 t] += upper codes * activations a[t], c[2 t + 1] += lower codes * a[t]: the same sums as dot(), but an input is
-/// broadcast once for both, and the 16-bit sums of all K tokens stay in registers while the codes pass by.
+/// Codes that products take in two parts: lower and upper four bits.
+template <int kMax>
+constexpr int kCodeParts = kMax == 255 ? 2 : 1;
+
+/// Steps [kFirst, kFirst + kSteps): c[2 t] += kFactor * upper codes * activations a[t], c[2 t + 1] += kFactor * lower codes *
+/// a[t], codes at most kMax: an input is broadcast once for both, and the 16-bit sums of all K tokens stay in registers while
+/// the codes pass by.
+template <int kMax, int kFactor, int kFirst, int kSteps, int K>
+RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
+                            const int8_t* const (&a)[K]) {
+  static_assert(kMax == 15 || kMax == 31 || kMax == 63);
+  constexpr int kMost = kMax == 15 ? 8 : kMax == 31 ? 4 : 2;
+  constexpr int kTogether = kMost < kSteps ? kMost : kSteps;
+  unroll<kSteps / kTogether>([&](auto part) RUNNEL_INLINE_LAMBDA {
+    I sum[2 * K];
+    unroll<2 * K>([&](auto i) RUNNEL_INLINE_LAMBDA { sum[i] = splat_int(0); });
+    unroll<kTogether>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      constexpr int kStep = kFirst + decltype(part)::value * kTogether + decltype(i)::value;
+      const B w0 = upper[kStep], w1 = lower[kStep];
+      unroll<K>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        const B x = four(a[t] + 4 * kStep);
+        // Both products before the additions: half of the registers' ports multiply, all of them add.
+        I of_upper = pair_products(w0, x), of_lower = pair_products(w1, x);
+        asm("" : "+" RUNNEL_REGISTER(of_upper), "+" RUNNEL_REGISTER(of_lower));
+        sum[2 * t] = add_in_order(sum[2 * t], of_upper);
+        sum[2 * t + 1] = add_in_order(sum[2 * t + 1], of_lower);
+      });
+    });
+    unroll<2 * K>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = add_wide<kFactor>(c[i], sum[i]); });
+  });
+}
+
+/// The same sums as dot(), of all codes.
 template <int kMax, int K>
 RUNNEL_INLINE void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
                               const int8_t* const (&a)[K]) {
-  constexpr int kTogether = kMax == 31 ? 4 : 8;
-  const auto chains = [&](auto first, auto part) RUNNEL_INLINE_LAMBDA {
-    constexpr int kFirst = decltype(first)::value;
-    constexpr bool kHigh = decltype(part)::value == 1;
-    const auto codes = [](B w) RUNNEL_INLINE_LAMBDA {
-      if constexpr (kMax != 255) return w;
-      return kHigh ? high_half(w) : low_half(w);
-    };
-    I sum[2 * K];
-    unroll<2 * K>([&](auto i) RUNNEL_INLINE_LAMBDA { sum[i] = splat_int(0); });
-    unroll<kTogether>([&](auto s) RUNNEL_INLINE_LAMBDA {
-      const B w0 = codes(upper[kFirst + s]), w1 = codes(lower[kFirst + s]);
-      unroll<K>([&](auto t) RUNNEL_INLINE_LAMBDA {
-        const B x = four(a[t] + 4 * (kFirst + s));
-        sum[2 * t] = add_in_order(sum[2 * t], pair_products(w0, x));
-        sum[2 * t + 1] = add_in_order(sum[2 * t + 1], pair_products(w1, x));
-      });
+  if constexpr (kCodeParts<kMax> == 1) {
+    dot_part<kMax, 1, 0, 8, K>(c, upper, lower, a);
+  } else {
+    B low[2][8], high[2][8];
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      low[0][s] = low_half(upper[s]);
+      low[1][s] = low_half(lower[s]);
+      high[0][s] = high_half(upper[s]);
+      high[1][s] = high_half(lower[s]);
     });
-    unroll<2 * K>([&](auto i)
-                      RUNNEL_INLINE_LAMBDA { c[i] = add_wide < kHigh ? 16 : 1 > (c[i], sum[i]); });
-  };
-  unroll<8 / kTogether>([&](auto i) RUNNEL_INLINE_LAMBDA {
-    chains(Index<kTogether* decltype(i)::value>{}, Index<0>{});
-  });
-  if constexpr (kMax == 255) chains(Index<0>{}, Index<1>{});
+    dot_part<15, 1, 0, 8, K>(c, low[0], low[1], a);
+    dot_part<15, 16, 0, 8, K>(c, high[0], high[1], a);
+  }
 }
 
 }  // namespace

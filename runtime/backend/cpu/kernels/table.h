@@ -11,6 +11,9 @@
 #include "runtime/backend/cpu/kernels/math.h"
 //
 #include "runtime/backend/cpu/kernels/matmul.h"
+#if defined(RUNNEL_UNPACKS_TILES)
+#include "runtime/backend/cpu/kernels/unpacked.h"
+#endif
 #if !defined(RUNNEL_BASE_ISA)
 #include "runtime/backend/cpu/kernels/elementwise.h"
 #include "runtime/backend/cpu/kernels/recurrence.h"
@@ -70,6 +73,9 @@ Kernels table() {
     for (size_t w = 0; w < kWidths; ++w) all.matmul[kTileFormats - kCount + i][w] = kProducts[i][w];
   }
   all.int8_peak = int8_peak;
+#if defined(RUNNEL_UNPACKS_TILES)
+  add_packs_matmul(all);
+#endif
   return all;
 }
 
@@ -92,13 +98,15 @@ uint32_t read(const uint8_t* from, size_t bytes) {
 }
 
 Kernels table() {
-  return {
+  Kernels all = {
       {1, 4, kMiddle, kWide},
       {RUNNEL_FLOAT(F32Rows), RUNNEL_FLOAT(F16Rows), RUNNEL_FLOAT(Bf16Rows), RUNNEL_QUANTISED(Q8_0),
        RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0),
        RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q5_K), RUNNEL_QUANTISED(Q6_K),
        RUNNEL_QUANTISED(Wide)},
       {},
+      0,
+      0,
       rms_norm,
       quantise,
       silu,
@@ -114,6 +122,10 @@ Kernels table() {
       int8_peak,
       read,
   };
+#if defined(RUNNEL_UNPACKS_TILES)
+  add_packs_matmul(all);
+#endif
+  return all;
 }
 
 #endif

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of several packs on registers of half a tile: codes and scales of a tile are unpacked once for all of them, a
+// chunk of its inputs after the other, which stays in the first cache while the packs come from the second.
+// Bound, for each group of 32 inputs, 4 tokens and 16 rows without VNNI: 8 chains of 8 products, 7 additions of 16 bits and 5
+// instructions that end a group (minima one more, codes above 15 more, those above 63 twice as many products).
+#pragma once
+
+namespace runnel::cpu::RUNNEL_ISA {
+namespace {
+
+constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
+static_assert(kTileRows == 2 * kLanes);
+
+/// A group of a tile, by halves of its rows. Codes that products take in two parts lie as their lower and upper parts.
+template <bool kParts>
+struct UnpackedGroup {
+  Weights half[2];
+};
+template <>
+struct UnpackedGroup<true> {
+  Weights half[2];
+  B upper[2][8];
+};
+
+/// The largest code of a format.
+template <class Format>
+constexpr int largest_code() {
+  if constexpr (requires { Format::kMax; }) {
+    return Format::kMax;
+  } else {
+    return Format::kHalfMax;
+  }
+}
+template <class Format>
+using Unpacked = UnpackedGroup<kCodeParts<largest_code<Format>()> == 2>;
+
+template <class Format>
+RUNNEL_INLINE void unpack(Format& rows, int half, Unpacked<Format>& to) {
+  Weights& w = to.half[half];
+  rows.next(w);
+  if constexpr (requires { to.upper; }) {
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      to.upper[half][s] = high_half(w.w[s]);
+      w.w[s] = low_half(w.w[s]);
+    });
+  }
+}
+
+/// c[2 t + half] += codes * activations of token t, steps [kFirst, kFirst + kSteps).
+template <class Format, int kFirst, int kSteps>
+RUNNEL_INLINE void dot_unpacked(I (&c)[2 * kWide], const Unpacked<Format>& w,
+                                const Group<kWide>& a) {
+  const int8_t* q[kWide];
+  unroll<kWide>([&](auto t) RUNNEL_INLINE_LAMBDA { q[t] = a.q[t]; });
+  if constexpr (requires { w.upper; }) {
+    dot_part<15, 1, kFirst, kSteps, kWide>(c, w.half[0].w, w.half[1].w, q);
+    dot_part<15, 16, kFirst, kSteps, kWide>(c, w.upper[0], w.upper[1], q);
+  } else {
+    dot_part<largest_code<Format>(), 1, kFirst, kSteps, kWide>(c, w.half[0].w, w.half[1].w, q);
+  }
+}
+
+/// What Format::add() adds, to both halves of a tile's rows.
+template <class Format>
+RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<kWide>& a,
+                                F (&acc)[2][kWide]) {
+  if constexpr (requires { Format::kMax; }) {
+    I c[2 * kWide];
+    unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA { c[j] = Format::start(a, j / 2); });
+    dot_unpacked<Format, 0, 8>(c, w, a);
+    unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA {
+      F& sum = acc[j % 2][j / 2];
+      sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), w.half[j % 2].scale, sum);
+      sum = Format::finish(sum, w.half[j % 2].other, a, j / 2);
+    });
+  } else {
+    I c0[2 * kWide], c1[2 * kWide];
+    unroll<2 * kWide>([&](auto j)
+                          RUNNEL_INLINE_LAMBDA { c0[j] = Format::template start<0>(a, j / 2); });
+    dot_unpacked<Format, 0, 4>(c0, w, a);
+    unroll<2 * kWide>([&](auto j)
+                          RUNNEL_INLINE_LAMBDA { c1[j] = Format::template start<1>(a, j / 2); });
+    dot_unpacked<Format, 4, 4>(c1, w, a);
+    unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA {
+      F& sum = acc[j % 2][j / 2];
+      sum = Format::finish(sum, c0[j], c1[j], w.half[j % 2], a, j / 2);
+    });
+  }
+}
+
+/// Tile i of all packs.
+template <template <int> class Format>
+void tile_of_packs(const MatmulArgs& m, int i) {
+  using Rows = Format<kWide>;
+  constexpr int kChunk = 16;  // groups
+  const auto* const acts = reinterpret_cast<const Group<kWide>*>(m.acts);
+  const int groups = m.cols / 32;
+  const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
+  Rows rows[2] = {Rows(tile, 0), Rows(tile, 1)};
+  Unpacked<Rows> w[kChunk];
+  F acc[kMostPacks][2][kWide];
+  for (int p = 0; p < m.packs; ++p)
+    unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[p][j % 2][j / 2] = splat(0); });
+  for (int first = 0; first < groups; first += kChunk) {
+    const int n = groups - first < kChunk ? groups - first : kChunk;
+    for (int g = 0; g < n; ++g) {
+      unpack(rows[0], 0, w[g]);
+      unpack(rows[1], 1, w[g]);
+    }
+    const Group<kWide>* a = acts + first;
+    for (int p = 0; p < m.packs; ++p, a += groups) {
+      for (int g = 0; g < n; ++g) add_unpacked<Rows>(w[g], a[g], acc[p]);
+    }
+  }
+  float* const out = m.out + i * kTileRows;
+  for (int t = 0; t < m.packs * kWide; ++t) {
+    unroll<2>([&](auto half) RUNNEL_INLINE_LAMBDA {
+      float* const at = out + t * m.out_stride + half * kLanes;
+      const F sum = acc[t / kWide][half][t % kWide];
+      store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
+    });
+  }
+}
+
+/// Kernels::packs_matmul.
+template <template <int> class Format>
+void packs_matmul(const MatmulArgs& m) {
+  for (int i = 0; i < m.n_tiles; ++i) tile_of_packs<Format>(m, i);
+}
+
+void add_packs_matmul(Kernels& all) {
+  constexpr MatmulKernel kProducts[] = {packs_matmul<Q8_0>, packs_matmul<Q4_0>, packs_matmul<Q4_1>,
+                                        packs_matmul<Q5_0>, packs_matmul<Q4_K>, packs_matmul<Q5_K>,
+                                        packs_matmul<Q6_K>, packs_matmul<Wide>};
+  constexpr size_t kCount = sizeof(kProducts) / sizeof(kProducts[0]);
+  for (size_t i = 0; i < kCount; ++i) all.packs_matmul[kTileFormats - kCount + i] = kProducts[i];
+  all.fewest_packs = kFewestPacks;
+  all.most_packs = kMostPacks;
+}
+
+}  // namespace
+}  // namespace runnel::cpu::RUNNEL_ISA
