@@ -109,7 +109,7 @@ TEST(CpuBackends, BlocksOfManyTokensChangeNoBit) {
   ModelConfig c = wide_config();
   set(c, &LayerSpec::intermediate_size, 4096);
   RandomModel model = make_random_model(c, {.linear = BlockType::q4_k}, 6);
-  const RandomModel other = make_random_model(c, {.linear = BlockType::q6_k}, 7);
+  const RandomModel other = make_random_model(c, {.linear = BlockType::f16}, 7);
   auto mixed = std::make_shared<Weights>(*model.weights);
   mixed->layers.front().channel_mix.up_proj = other.weights->layers.front().channel_mix.up_proj;
   model.weights = mixed;

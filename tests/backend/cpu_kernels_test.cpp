@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <vector>
 
 #include "quant/quantise.h"

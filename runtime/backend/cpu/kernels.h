@@ -65,8 +65,7 @@ constexpr int kQ6_KPairHead = 64;  // bytes before every two blocks
 // For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
 constexpr size_t kGroupBytes = 48;  // of one token
 constexpr int kWidths = 4;
-constexpr int kWidestPack = 16;      // tokens; instruction sets may have narrower ones
-constexpr int kTokensTogether = 64;  // at most, of what Kernels::packs_matmul takes
+constexpr int kTokensTogether = 64;  // the most that Kernels::packs_matmul takes at once
 
 /// out[t][r] (+)= sum_c w[r][c] a[t][c] for n_tiles * 16 rows r and the tokens t of a pack, or of several.
 struct MatmulArgs {
@@ -78,7 +77,7 @@ struct MatmulArgs {
   float* out;            // [tokens][…], all 16 rows of every tile are written
   ptrdiff_t out_stride;  // floats between tokens
   int accumulate;        // 0: =, 1: +=
-  int packs;             // of Kernels::packs_matmul
+  int packs;             // how many; read by Kernels::packs_matmul alone
 };
 using MatmulKernel = void (*)(const MatmulArgs&);
 

@@ -8,7 +8,7 @@
 //
 #include "runtime/backend/cpu/kernels/unroll.h"
 //
-#include "runtime/backend/cpu/kernels/matmul.h"
+#include "runtime/backend/cpu/kernels/formats.h"
 //
 #include "runtime/backend/cpu/kernels/amx.h"
 

@@ -2,7 +2,7 @@
 // Matrix products out[t] = W in[t] over tiles of 16 rows: how they are cut into items of a parallel loop.
 //
 // Bound, few tokens: the bytes of W, each tile streamed once by one core. Many tokens: arithmetic;
-// a token block is so small that its packs stay in the second cache while the tiles of an item pass
+// a token block is so small that its packs stay in the second cache (a small one: the third) while the tiles of an item pass
 // by, and a tile stays in the first.
 #include <algorithm>
 #include <cmath>

@@ -65,58 +65,9 @@ void two_tiles(const MatmulArgs& m, int i) {
   });
 }
 
-/// Where kBothHalves is true it is beside dot_step.
-template <int kMax, int K>
-void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
-                const int8_t* const (&a)[K]);
-
-/// add_group() and finish() of both halves; an input is broadcast once for both.
+/// Tile i, both halves of its rows at once: halves.h, where kBothHalves is true.
 template <int W, template <int> class Format>
-RUNNEL_INLINE void add_halves(const Weights (&w)[2], const Group<W>& a, F (&acc)[2][W]) {
-  if constexpr (requires { Format<W>::kMax; }) {
-    I c[2 * W];
-    const int8_t* q[W];
-    unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
-      c[2 * t] = c[2 * t + 1] = Format<W>::start(a, t);
-      q[t] = a.q[t];
-    });
-    dot_halves<Format<W>::kMax, W>(c, w[0].w, w[1].w, q);
-    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
-      F& sum = acc[j % 2][j / 2];
-      sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), w[j % 2].scale, sum);
-      sum = Format<W>::finish(sum, w[j % 2].other, a, j / 2);
-    });
-  } else {
-    Format<W>::add(w[0], a, acc[0]);
-    Format<W>::add(w[1], a, acc[1]);
-  }
-}
-
-/// Both halves of a tile's rows of few tokens, on registers of half a tile: a line of codes is read once, and memory is
-/// read all the time, not only by the first of two passes.
-template <int W, template <int> class Format>
-void both_halves(const MatmulArgs& m, int i) {
-  const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
-  static_assert(!kBothHalves || kTileRows == 2 * kLanes);
-  const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
-  Format<W> upper(tile, 0), lower(tile, 1);
-  F acc[2][W];
-  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[j % 2][j / 2] = splat(0); });
-  const int groups = m.cols / 32;
-  for (int g = 0; g < groups; ++g) {
-    Weights w[2];
-    upper.prefetch_ahead();
-    upper.next(w[0]);
-    lower.next(w[1]);
-    add_halves<W, Format>(w, acts[g], acc);
-  }
-  float* const out = m.out + i * kTileRows;
-  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
-    float* const at = out + j % 2 * kLanes + j / 2 * static_cast<ptrdiff_t>(m.out_stride);
-    const F sum = acc[j % 2][j / 2];
-    store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
-  });
-}
+void both_halves(const MatmulArgs& m, int i);
 
 template <int W, template <int> class Format>
 void quantised_matmul(const MatmulArgs& m) {
@@ -126,7 +77,7 @@ void quantised_matmul(const MatmulArgs& m) {
   if constexpr (kTwoTiles && W == kWide && requires { Format<W>::kMax; }) {
     for (; i + 2 <= m.n_tiles; i += 2) two_tiles<W, Format>(m, i);
   }
-  if constexpr (kBothHalves && (W == 1 || (W == kWide && requires { Format<W>::kMax; }))) {
+  if constexpr (kBothHalves && (W == 1 || W == kWide)) {
     for (; i < m.n_tiles; ++i) both_halves<W, Format>(m, i);
   }
   for (; i < m.n_tiles; ++i) {

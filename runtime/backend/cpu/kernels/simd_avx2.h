@@ -15,10 +15,11 @@ constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
-constexpr bool kBothHalves = true;  // of a tile at once: one token, and few tokens with dot_halves
+constexpr bool kBothHalves = true;  // of a tile at once: halves.h
 constexpr bool kPairs = false;      // dot_pair is better than two dots
-constexpr int kBytesAhead = 2304;   // about: how far ahead weights of few tokens are prefetched
-constexpr int kAheadInto = 3;       // the cache that they go to: 3 the first, 2 the second
+constexpr int kBytesAhead =
+    2304;                      // about: how far ahead weights of few tokens are prefetched (Zen 3)
+constexpr int kAheadInto = 3;  // the cache that they go to: 3 the first, 2 the second
 using F = __m256;
 using I = __m256i;
 using B = __m256i;
@@ -124,11 +125,6 @@ RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)
     });
   });
 }
-template <int kMax, int K>
-RUNNEL_INLINE void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
-                              const int8_t* const (&a)[K]) {
-  dot_part<kMax, 1, 0, 8, K>(c, upper, lower, a);
-}
 #else
 inline I pair_products(B w, B a) { return _mm256_maddubs_epi16(w, a); }
 inline I add_pairs(I a, I b) { return _mm256_add_epi16(a, b); }
@@ -153,7 +149,6 @@ template <int kBits>
 inline I shift_left(I a) {
   return _mm256_slli_epi32(a, kBits);
 }
-inline I sub_int(I a, I b) { return _mm256_sub_epi32(a, b); }
 inline I and_int(I a, int32_t b) { return _mm256_and_si256(a, _mm256_set1_epi32(b)); }
 inline I or_int(I a, I b) { return _mm256_or_si256(a, b); }
 template <int kBits>

@@ -126,7 +126,6 @@ template <int kBits>
 inline I shift_left(I a) {
   return _mm512_slli_epi32(a, kBits);
 }
-inline I sub_int(I a, I b) { return _mm512_sub_epi32(a, b); }
 inline I and_int(I a, int32_t b) { return _mm512_and_si512(a, _mm512_set1_epi32(b)); }
 inline I or_int(I a, I b) { return _mm512_or_si512(a, b); }
 template <int kBits>

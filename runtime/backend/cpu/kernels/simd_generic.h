@@ -119,7 +119,6 @@ template <int kBits>
 inline I shift_left(I a) {
   return a << kBits;
 }
-inline I sub_int(I a, I b) { return a - b; }
 inline I and_int(I a, int32_t b) { return a & b; }
 inline I or_int(I a, I b) { return a | b; }
 template <int kBits>

@@ -156,7 +156,6 @@ template <int kBits>
 inline I shift_left(I a) {
   return vshlq_n_s32(a, kBits);
 }
-inline I sub_int(I a, I b) { return vsubq_s32(a, b); }
 inline I and_int(I a, int32_t b) { return vandq_s32(a, vdupq_n_s32(b)); }
 inline I or_int(I a, I b) { return vorrq_s32(a, b); }
 template <int kBits>

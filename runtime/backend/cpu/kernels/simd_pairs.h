@@ -48,7 +48,7 @@ RUNNEL_INLINE I add_in_order(I a, I b) {
   return sum;
 }
 
-/// Codes that products take in two parts: lower and upper four bits.
+/// In how many parts products take codes: as they are, or their low and high four bits one after the other.
 template <int kMax>
 constexpr int kCodeParts = kMax == 255 ? 2 : 1;
 
@@ -78,25 +78,6 @@ RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)
     });
     unroll<2 * K>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = add_wide<kFactor>(c[i], sum[i]); });
   });
-}
-
-/// The same sums as dot(), of all codes.
-template <int kMax, int K>
-RUNNEL_INLINE void dot_halves(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
-                              const int8_t* const (&a)[K]) {
-  if constexpr (kCodeParts<kMax> == 1) {
-    dot_part<kMax, 1, 0, 8, K>(c, upper, lower, a);
-  } else {
-    B low[2][8], high[2][8];
-    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
-      low[0][s] = low_half(upper[s]);
-      low[1][s] = low_half(lower[s]);
-      high[0][s] = high_half(upper[s]);
-      high[1][s] = high_half(lower[s]);
-    });
-    dot_part<15, 1, 0, 8, K>(c, low[0], low[1], a);
-    dot_part<15, 16, 0, 8, K>(c, high[0], high[1], a);
-  }
 }
 
 }  // namespace

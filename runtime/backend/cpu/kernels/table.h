@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel table of one instruction set. Included last by its kernels_*.cpp, which defines RUNNEL_ISA and includes the
 // registers; everything but the table has internal linkage. An instruction set that only adds integer dot products to
-// another names that as RUNNEL_BASE_ISA, and everything but products of quantised weights is the other's.
+// another names that as RUNNEL_BASE_ISA, and everything but products of quantised weights is the other's. One whose registers
+// hold half a tile defines RUNNEL_BOTH_HALVES for the products of halves.h.
 #pragma once
 
 #include "runtime/backend/cpu/kernels.h"
@@ -11,8 +12,8 @@
 #include "runtime/backend/cpu/kernels/math.h"
 //
 #include "runtime/backend/cpu/kernels/matmul.h"
-#if defined(RUNNEL_UNPACKS_TILES)
-#include "runtime/backend/cpu/kernels/unpacked.h"
+#if defined(RUNNEL_BOTH_HALVES)
+#include "runtime/backend/cpu/kernels/halves.h"
 #endif
 #if !defined(RUNNEL_BASE_ISA)
 #include "runtime/backend/cpu/kernels/elementwise.h"
@@ -73,7 +74,7 @@ Kernels table() {
     for (size_t w = 0; w < kWidths; ++w) all.matmul[kTileFormats - kCount + i][w] = kProducts[i][w];
   }
   all.int8_peak = int8_peak;
-#if defined(RUNNEL_UNPACKS_TILES)
+#if defined(RUNNEL_BOTH_HALVES)
   add_packs_matmul(all);
 #endif
   return all;
@@ -122,7 +123,7 @@ Kernels table() {
       int8_peak,
       read,
   };
-#if defined(RUNNEL_UNPACKS_TILES)
+#if defined(RUNNEL_BOTH_HALVES)
   add_packs_matmul(all);
 #endif
   return all;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of several packs on registers of half a tile: codes and scales of a tile are unpacked once for all of them, a
-// chunk of its inputs after the other, which stays in the first cache while the packs come from the second.
+// Quantised products on registers of half a tile: both halves of its rows at once, so that an input is broadcast once for both
+// and memory is read all the time, not only by the first of two passes.
+//
+// Several packs: codes and scales of a tile are unpacked once for all of them, a chunk of its inputs after the other, which
+// stays in the first cache while the packs come from the second (packs of more than some 5,000 inputs, from the third).
 // Bound, for each group of 32 inputs, 4 tokens and 16 rows without VNNI: 8 chains of 8 products, 7 additions of 16 bits and 5
 // instructions that end a group (minima one more, codes above 15 more, those above 63 twice as many products).
 #pragma once
@@ -8,18 +11,17 @@
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
-constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
-static_assert(kTileRows == 2 * kLanes);
+static_assert(kBothHalves && kTileRows == 2 * kLanes);
 
-/// A group of a tile, by halves of its rows. Codes that products take in two parts lie as their lower and upper parts.
-template <bool kParts>
+/// A group of a tile, by halves of its rows. Codes that products take in two parts lie as their low and high four bits.
+template <int kParts>
 struct UnpackedGroup {
   Weights half[2];
 };
 template <>
-struct UnpackedGroup<true> {
+struct UnpackedGroup<2> {
   Weights half[2];
-  B upper[2][8];
+  B high[2][8];
 };
 
 /// The largest code of a format.
@@ -32,61 +34,85 @@ constexpr int largest_code() {
   }
 }
 template <class Format>
-using Unpacked = UnpackedGroup<kCodeParts<largest_code<Format>()> == 2>;
+using Unpacked = UnpackedGroup<kCodeParts<largest_code<Format>()>>;
 
 template <class Format>
 RUNNEL_INLINE void unpack(Format& rows, int half, Unpacked<Format>& to) {
   Weights& w = to.half[half];
   rows.next(w);
-  if constexpr (requires { to.upper; }) {
+  if constexpr (requires { to.high; }) {
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
-      to.upper[half][s] = high_half(w.w[s]);
+      to.high[half][s] = high_half(w.w[s]);
       w.w[s] = low_half(w.w[s]);
     });
   }
 }
 
 /// c[2 t + half] += codes * activations of token t, steps [kFirst, kFirst + kSteps).
-template <class Format, int kFirst, int kSteps>
-RUNNEL_INLINE void dot_unpacked(I (&c)[2 * kWide], const Unpacked<Format>& w,
-                                const Group<kWide>& a) {
-  const int8_t* q[kWide];
-  unroll<kWide>([&](auto t) RUNNEL_INLINE_LAMBDA { q[t] = a.q[t]; });
-  if constexpr (requires { w.upper; }) {
-    dot_part<15, 1, kFirst, kSteps, kWide>(c, w.half[0].w, w.half[1].w, q);
-    dot_part<15, 16, kFirst, kSteps, kWide>(c, w.upper[0], w.upper[1], q);
+template <class Format, int kFirst, int kSteps, int W>
+RUNNEL_INLINE void dot_unpacked(I (&c)[2 * W], const Unpacked<Format>& w, const Group<W>& a) {
+  const int8_t* q[W];
+  unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { q[t] = a.q[t]; });
+  if constexpr (requires { w.high; }) {
+    dot_part<15, 1, kFirst, kSteps, W>(c, w.half[0].w, w.half[1].w, q);
+    dot_part<15, 16, kFirst, kSteps, W>(c, w.high[0], w.high[1], q);
   } else {
-    dot_part<largest_code<Format>(), 1, kFirst, kSteps, kWide>(c, w.half[0].w, w.half[1].w, q);
+    dot_part<largest_code<Format>(), 1, kFirst, kSteps, W>(c, w.half[0].w, w.half[1].w, q);
   }
 }
 
 /// What Format::add() adds, to both halves of a tile's rows.
-template <class Format>
-RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<kWide>& a,
-                                F (&acc)[2][kWide]) {
+template <class Format, int W>
+RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<W>& a, F (&acc)[2][W]) {
   if constexpr (requires { Format::kMax; }) {
-    I c[2 * kWide];
-    unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA { c[j] = Format::start(a, j / 2); });
+    I c[2 * W];
+    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c[j] = Format::start(a, j / 2); });
     dot_unpacked<Format, 0, 8>(c, w, a);
-    unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
       F& sum = acc[j % 2][j / 2];
       sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), w.half[j % 2].scale, sum);
       sum = Format::finish(sum, w.half[j % 2].other, a, j / 2);
     });
   } else {
-    I c0[2 * kWide], c1[2 * kWide];
-    unroll<2 * kWide>([&](auto j)
-                          RUNNEL_INLINE_LAMBDA { c0[j] = Format::template start<0>(a, j / 2); });
+    I c0[2 * W], c1[2 * W];
+    unroll<2 * W>([&](auto j)
+                      RUNNEL_INLINE_LAMBDA { c0[j] = Format::template start<0>(a, j / 2); });
     dot_unpacked<Format, 0, 4>(c0, w, a);
-    unroll<2 * kWide>([&](auto j)
-                          RUNNEL_INLINE_LAMBDA { c1[j] = Format::template start<1>(a, j / 2); });
+    unroll<2 * W>([&](auto j)
+                      RUNNEL_INLINE_LAMBDA { c1[j] = Format::template start<1>(a, j / 2); });
     dot_unpacked<Format, 4, 4>(c1, w, a);
-    unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
       F& sum = acc[j % 2][j / 2];
       sum = Format::finish(sum, c0[j], c1[j], w.half[j % 2], a, j / 2);
     });
   }
 }
+
+/// Tile i of one pack.
+template <int W, template <int> class Format>
+void both_halves(const MatmulArgs& m, int i) {
+  const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
+  const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
+  Format<W> upper(tile, 0), lower(tile, 1);
+  F acc[2][W];
+  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[j % 2][j / 2] = splat(0); });
+  const int groups = m.cols / 32;
+  for (int g = 0; g < groups; ++g) {
+    Unpacked<Format<W>> w;
+    upper.prefetch_ahead();
+    unpack(upper, 0, w);
+    unpack(lower, 1, w);
+    add_unpacked<Format<W>>(w, acts[g], acc);
+  }
+  float* const out = m.out + i * kTileRows;
+  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
+    float* const at = out + j % 2 * kLanes + j / 2 * static_cast<ptrdiff_t>(m.out_stride);
+    const F sum = acc[j % 2][j / 2];
+    store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
+  });
+}
+
+constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
 
 /// Tile i of all packs.
 template <template <int> class Format>
