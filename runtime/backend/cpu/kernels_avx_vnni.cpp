@@ -2,7 +2,6 @@
 // The kernels for AVX2 with AVX-VNNI.
 #define RUNNEL_ISA avx_vnni
 #define RUNNEL_BASE_ISA avx2
-#define RUNNEL_BOTH_HALVES
 #define RUNNEL_REGISTER(x) "x"(x)
 #include "runtime/backend/cpu/kernels.h"
 //

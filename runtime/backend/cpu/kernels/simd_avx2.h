@@ -6,6 +6,8 @@
 
 #include "runtime/backend/cpu/kernels/unroll.h"
 
+#define RUNNEL_BOTH_HALVES  // kBothHalves for the preprocessor
+
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel table of one instruction set. Included last by its kernels_*.cpp, which defines RUNNEL_ISA and includes the
 // registers; everything but the table has internal linkage. An instruction set that only adds integer dot products to
-// another names that as RUNNEL_BASE_ISA, and everything but products of quantised weights is the other's. One whose registers
-// hold half a tile defines RUNNEL_BOTH_HALVES for the products of halves.h.
+// another names that as RUNNEL_BASE_ISA, and everything but products of quantised weights is the other's.
 #pragma once
 
 #include "runtime/backend/cpu/kernels.h"
@@ -74,9 +73,6 @@ Kernels table() {
     for (size_t w = 0; w < kWidths; ++w) all.matmul[kTileFormats - kCount + i][w] = kProducts[i][w];
   }
   all.int8_peak = int8_peak;
-#if defined(RUNNEL_BOTH_HALVES)
-  add_packs_matmul(all);
-#endif
   return all;
 }
 
@@ -99,7 +95,7 @@ uint32_t read(const uint8_t* from, size_t bytes) {
 }
 
 Kernels table() {
-  Kernels all = {
+  return {
       {1, 4, kMiddle, kWide},
       {RUNNEL_FLOAT(F32Rows), RUNNEL_FLOAT(F16Rows), RUNNEL_FLOAT(Bf16Rows), RUNNEL_QUANTISED(Q8_0),
        RUNNEL_QUANTISED(Q4_0), RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0),
@@ -123,16 +119,18 @@ Kernels table() {
       int8_peak,
       read,
   };
-#if defined(RUNNEL_BOTH_HALVES)
-  add_packs_matmul(all);
-#endif
-  return all;
 }
 
 #endif
 
 }  // namespace
 
-Kernels kernels() { return table(); }
+Kernels kernels() {
+  Kernels all = table();
+#if defined(RUNNEL_BOTH_HALVES)
+  add_packs_matmul(all);
+#endif
+  return all;
+}
 
 }  // namespace runnel::cpu::RUNNEL_ISA
