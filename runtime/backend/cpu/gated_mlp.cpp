@@ -16,8 +16,10 @@ constexpr int kTileBlock = 256;  // tokens of an item
 static_assert(kTileBlock % kTokensTogether == 0);
 
 /// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of `packs` packs from `tile` on, into the
-/// packs of `hidden`.
-void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& tile, int packs) {
+/// packs of `hidden`. The next rows' weights, cut into `slices_in_all`, are asked for from `slice` on, one for each pack; 0: none
+/// are.
+void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& tile, int packs,
+                 int slice, int slices_in_all) {
   const Kernels& kernels = pass.kernels();
   const int rows = std::min(kGroup, w.up.rows - unit * kGroup);
   alignas(64) float gate[kTokensTogether * kGroup];
@@ -32,6 +34,10 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
     args.out = out;
     args.out_stride = kGroup;
     args.packs = packs;
+    if (slices_in_all > 0) {
+      const std::size_t bytes = 2 * m.tile_bytes;
+      prefetch_by(args, slices(args.tiles + bytes, bytes, slice, slice + packs, slices_in_all));
+    }
     kernel_of(kernels, m, tile, packs)(args);
   };
   const bool gated = w.gate.present();
@@ -59,10 +65,9 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
         kernels.quantise(rows_of + t * kGroup, kGroup, pack, tile.width, t);
       continue;
     }
-    float* pack = pass.hidden.floats + first * n + static_cast<std::size_t>(unit) * kGroup * width;
-    for (int r = 0; r < rows; ++r) {
-      for (std::size_t t = 0; t < width; ++t)
-        *pack++ = rows_of[t * kGroup + static_cast<std::size_t>(r)];
+    for (std::size_t t = 0; t < width; ++t) {
+      std::copy_n(rows_of + t * kGroup, rows,
+                  pass.hidden.floats + (first + t) * n + static_cast<std::size_t>(unit) * kGroup);
     }
   }
 }
@@ -109,15 +114,7 @@ void channel_mix(Pass& pass) {
       for (int i = 0, packs = 1; i < tiles.size(); i += packs) {
         packs = tiles.together(w.up, i);
         if (gated) packs = std::min(packs, tiles.together(w.gate, i));
-        if (tiles.size() > 1) {
-          for (const PackedMatrix* m : {&w.gate, &w.up}) {
-            if (!m->present()) continue;
-            const std::size_t bytes = 2 * m->tile_bytes;
-            prefetch_slices(m->data + static_cast<std::size_t>(unit + 1) * bytes, bytes, i,
-                            i + packs, tiles.size());
-          }
-        }
-        hidden_unit(pass, w, unit, tiles[i], packs);
+        hidden_unit(pass, w, unit, tiles[i], packs, i, tiles.size() > 1 ? tiles.size() : 0);
       }
     }
   });

@@ -62,7 +62,7 @@ constexpr int kQ6_KPairHead = 64;  // bytes before every two blocks
 // W tokens side by side, W one of Kernels::widths. For quantised weights, per group of 32 inputs:
 //   q [W][32] i8;  d [W] f32: the scale, a = d * q;  ds [W] f32 = d * sum(q);
 //   t [W] i32 = -8 * sum(q);  h [W] i32 = -8 * sum(first 16 of q)
-// For float weights: [cols][W] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
+// For float weights: [W][cols] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
 constexpr size_t kGroupBytes = 48;  // of one token
 constexpr int kWidths = 4;
 constexpr int kTokensTogether = 64;  // the most that Kernels::packs_matmul takes at once
@@ -77,7 +77,10 @@ struct MatmulArgs {
   float* out;            // [tokens][…], all 16 rows of every tile are written
   ptrdiff_t out_stride;  // floats between tokens
   int accumulate;        // 0: =, 1: +=
-  int packs;             // how many; read by Kernels::packs_matmul alone
+  // Read by Kernels::packs_matmul alone:
+  int packs;            // how many
+  const uint8_t* next;  // weights of which the kernel asks for lines meanwhile, into the second cache
+  size_t next_bytes;    // 0: none
 };
 using MatmulKernel = void (*)(const MatmulArgs&);
 
@@ -200,6 +203,8 @@ struct Kernels {
 
   /// x = e^(x - less)
   void (*exp_less)(float* x, int n, float less);
+  /// x = e^(by x)
+  void (*exp_scaled)(float* x, int n, float by);
 
   void (*slot_keys)(const SlotKeysArgs&);
   void (*slot_softmax)(const SlotSoftmaxArgs&);

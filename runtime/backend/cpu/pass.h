@@ -23,15 +23,27 @@ inline int items_per_thread(std::size_t bytes, int threads, int tokens) {
   return std::clamp(static_cast<int>(std::sqrt(own / kBytesOfTwoClaims)), kFewest, kMost);
 }
 
-/// Prefetches slices [begin, end) of n of the weights that come next, so that they are in the second cache when their turn
-/// comes.
-inline void prefetch_slices(const std::uint8_t* data, std::size_t bytes, int begin, int end,
-                            int n) {
+/// Slices [begin, end) of n of some bytes, in whole lines.
+inline std::span<const std::uint8_t> slices(const std::uint8_t* data, std::size_t bytes, int begin,
+                                            int end, int n) {
   const std::size_t lines = bytes / 64, count = static_cast<std::size_t>(n);
-  for (std::size_t line = lines * static_cast<std::size_t>(begin) / count,
-                   last = lines * static_cast<std::size_t>(end) / count;
-       line < last; ++line) {
-    __builtin_prefetch(data + 64 * line, 0, 2);
+  const std::size_t first = lines * static_cast<std::size_t>(begin) / count;
+  return {data + 64 * first, 64 * (lines * static_cast<std::size_t>(end) / count - first)};
+}
+
+/// Prefetches what comes next, so that it is in the second cache when its turn comes.
+inline void prefetch(std::span<const std::uint8_t> bytes) {
+  for (std::size_t at = 0; at < bytes.size(); at += 64)
+    __builtin_prefetch(bytes.data() + at, 0, 2);
+}
+
+/// The same by a product: of several packs, by its kernel meanwhile; of one, before it.
+inline void prefetch_by(MatmulArgs& product, std::span<const std::uint8_t> bytes) {
+  if (product.packs > 1) {
+    product.next = bytes.data();
+    product.next_bytes = bytes.size();
+  } else {
+    prefetch(bytes);
   }
 }
 

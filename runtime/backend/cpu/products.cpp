@@ -18,13 +18,13 @@ constexpr std::size_t kBlockBytes = std::size_t{768}
                                     << 10;  // packs of a token block, of 2 MiB second cache
 // weights of an item; claiming one costs about 100 ns
 constexpr std::size_t kLeastItemBytes = std::size_t{12} << 10;
-// what kernels of many tokens take at once; both stay in the first cache
-constexpr int kTilesTogether = 2;
+// What kernels of many tokens take at once. Of blocks, two stay in the first cache.
+constexpr int kTilesTogether = 2, kFloatTilesTogether = 4;
 
 /// Tiles whose rows are not all there, or whose outputs lie anywhere: through a buffer.
 void run_tiles_buffered(MatmulKernel kernel, const Product& p, const MatmulArgs& args, int tile,
                         int first, int count) {
-  float buffer[kTokensTogether * kTilesTogether * kTileRows];
+  float buffer[kTokensTogether * kFloatTilesTogether * kTileRows];
   MatmulArgs a = args;
   a.out = buffer;
   a.out_stride = a.n_tiles * kTileRows;
@@ -52,20 +52,23 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
   args.out_stride = p.stride;
   const int whole = p.rows != nullptr && count > 1 ? begin : std::min(end, m.rows / kTileRows);
   const bool one_pack = token_tiles.size() == 1;
+  const int together = m.quantised() ? kTilesTogether : kFloatTilesTogether;
   for (int tile = begin; tile < end;) {
     args.tiles = m.data + static_cast<std::size_t>(tile) * m.tile_bytes;
-    args.n_tiles = tile >= whole ? std::min(kTilesTogether, end - tile)
+    args.n_tiles = tile >= whole ? std::min(together, end - tile)
                    : one_pack    ? whole - tile
-                                 : std::min(kTilesTogether, whole - tile);
+                                 : std::min(together, whole - tile);
     const std::size_t tiles_bytes = static_cast<std::size_t>(args.n_tiles) * m.tile_bytes;
     for (int i = 0, packs = 1; i < token_tiles.size(); i += packs) {
       const TokenTile tokens = token_tiles[i];
       packs = token_tiles.together(m, i);
-      if (!one_pack)
-        prefetch_slices(args.tiles + tiles_bytes, tiles_bytes, i, i + packs, token_tiles.size());
       const MatmulKernel kernel = kernel_of(kernels, m, tokens, packs);
       args.acts = input.at(m, tokens.first);
       args.packs = packs;
+      if (!one_pack) {
+        prefetch_by(args, slices(args.tiles + tiles_bytes, tiles_bytes, i, i + packs,
+                                 token_tiles.size()));
+      }
       if (tile < whole) {
         float* row = p.rows != nullptr ? p.rows[tokens.first] : p.out + tokens.first * p.stride;
         args.out = row + tile * kTileRows;
@@ -169,20 +172,15 @@ void pack_normed(Pass& pass, const NormSpec& spec, const DeviceNorm& norm,
 
 void pack_row(const Kernels& kernels, const float* row, int cols, const TokenTile& tile, int token,
               const PackedInput& input) {
-  const auto width = static_cast<std::size_t>(tile.width), n = static_cast<std::size_t>(cols);
-  const auto t = static_cast<std::size_t>(token - tile.first);
+  const auto n = static_cast<std::size_t>(cols);
   if (input.groups != nullptr) {
     std::uint8_t* pack =
         input.groups + static_cast<std::size_t>(tile.first) * (n / 32) * kGroupBytes;
     kernels.quantise(row, cols, pack, tile.width, token - tile.first);
   }
   if (input.floats != nullptr) {
-    float* pack = input.floats + static_cast<std::size_t>(tile.first) * n;
-    if (width == 1) {
-      if (pack != row) std::memcpy(pack, row, n * sizeof(float));
-    } else {
-      for (std::size_t c = 0; c < n; ++c) pack[c * width + t] = row[c];
-    }
+    float* const own = input.floats + static_cast<std::size_t>(token) * n;
+    if (own != row) std::memcpy(own, row, n * sizeof(float));
   }
 }
 

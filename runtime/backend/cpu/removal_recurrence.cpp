@@ -16,7 +16,6 @@ namespace runnel::cpu {
 namespace {
 
 constexpr int kColumnBlock = 64;  // columns of an item
-constexpr int kTokenBlock = 16;   // tokens of an item that prepares
 constexpr float kLengthEps = 1e-6F;
 constexpr float kLeastLength = 1e-12F;
 constexpr float kBoundedDecay = -0.60653066F;  // -e^(-1/2)
@@ -73,8 +72,7 @@ void prepare_decay(const Pass& pass, int row, int head, float* a) {
     }
     case Decay::bounded:
       pass.kernels().sigmoid(f, bias, dim, a);
-      multiply(a, dim, kBoundedDecay);
-      pass.kernels().exp_less(a, dim, 0.0F);
+      pass.kernels().exp_scaled(a, dim, kBoundedDecay);
       return;
   }
 }
@@ -174,11 +172,11 @@ void run_columns(const Pass& pass, const PassItem& item, int head, int begin, in
 void removal_recurrence(Pass& pass) {
   const NativeLayer& n = pass.layout();
   const int heads = pass.spec().num_kv_heads;
-  const int token_blocks = divide_up(pass.tokens, kTokenBlock);
-  pass.pool().for_each(token_blocks * heads, [&](int i, int) {
-    const int first = i / heads * kTokenBlock;
-    const int last = std::min(pass.tokens, first + kTokenBlock);
-    for (int t = first; t < last; ++t) prepare_head(pass, t, i % heads);
+  // Several tokens: an item reads one from front to back.
+  const int heads_of_item = pass.tokens > 1 ? heads : 1;
+  pass.pool().for_each(pass.tokens * heads / heads_of_item, [&](int i, int) {
+    for (int row = i * heads_of_item; row < (i + 1) * heads_of_item; ++row)
+      prepare_head(pass, row / heads, row % heads);
   });
   const int blocks = divide_up(n.channels, kColumnBlock);
   for (const PassItem& item : pass.items) {

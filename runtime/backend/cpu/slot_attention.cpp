@@ -203,7 +203,7 @@ struct Head {
   void prefetch_values() const {
     const auto* const first =
         reinterpret_cast<const std::uint8_t*>(state + pass.layout().positional_values());
-    prefetch_slices(first, kFirstValueBytes, 0, 1, 1);
+    prefetch({first, kFirstValueBytes});
   }
 
   /// Channels [begin, end) of the outputs, for all tokens.

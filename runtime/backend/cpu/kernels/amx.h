@@ -13,9 +13,12 @@ constexpr int kPackTokens = kWide;  // rows of the matrix unit's first operand
 constexpr int kTiles = 2;           // weight tiles together
 constexpr int kGroups = 4;          // whose sums are added while accumulators are in registers
 constexpr int kSums = kPackTokens * kLanes;
-constexpr int kGroupLines = sizeof(Group<kPackTokens>) / 64;
+constexpr int kGroupLines = 10;  // of a pack that are read: codes, scales, their products with the sums
 constexpr int kPacks = kTokensTogether / kPackTokens;
 static_assert(kLanes == kTileRows);
+
+/// Steps of kGroups groups, then of one, that a row takes.
+constexpr int steps_of(int groups) { return groups / kGroups + groups % kGroups; }
 
 /// Registers 0 to 3 hold sums [16 tokens][16 rows] i32, 4 and 5 activations [16 tokens][32] i8, 6 and 7 codes
 /// [8 steps][16 rows][4] i8.
@@ -111,46 +114,55 @@ RUNNEL_INLINE void multiply_groups(const Group<kPackTokens>* acts, const Unpacke
   store_sums<kLast + 1>(sums[1][kN - 1]);
 }
 
-/// Adds the sums of kN groups of a pack to the accumulators of both tiles, and prefetches the groups at `next`.
+/// Adds the sums of kN groups of a pack to the accumulators of both tiles, eight tokens at a time, and prefetches the groups at
+/// `next`.
 template <template <int> class Format, int kN>
 RUNNEL_INLINE void add_sums(const Group<kPackTokens>* acts, const Unpacked& w,
                             const Sums (&sums)[kTiles][kGroups], float* acc,
                             const Group<kPackTokens>* next) {
-  unroll<kTiles>([&](auto tile) RUNNEL_INLINE_LAMBDA {
-    float* const at = acc + tile * kSums;
-    F a[kPackTokens];
-    unroll<kPackTokens>([&](auto t) RUNNEL_INLINE_LAMBDA { a[t] = load(at + t * kLanes); });
+  using Rows = Format<kPackTokens>;
+  constexpr int kParts = 2, kTokens = kPackTokens / kParts;
+  unroll<kParts>([&](auto part) RUNNEL_INLINE_LAMBDA {
+    F a[kTiles * kTokens];
+    const auto at = [&](auto j) RUNNEL_INLINE_LAMBDA {
+      return acc + j % kTiles * kSums + (part * kTokens + j / kTiles) * kLanes;
+    };
+    unroll<kTiles * kTokens>([&](auto j) RUNNEL_INLINE_LAMBDA { a[j] = load(at(j)); });
     unroll<kN>([&](auto g) RUNNEL_INLINE_LAMBDA {
-      unroll<kGroupLines / kTiles>([&](auto line) RUNNEL_INLINE_LAMBDA {
-        __builtin_prefetch(next[g].q[0] + 64 * (line + tile * (kGroupLines / kTiles)));
+      constexpr int kLines = kGroupLines / kParts;
+      unroll<kLines>([&](auto line) RUNNEL_INLINE_LAMBDA {
+        __builtin_prefetch(next[g].q[0] + 64 * (part * kLines + line));
       });
-      const F scale = load(w.scale[tile][g]);
-      const F other = Format<kPackTokens>::kHasOther ? load(w.other[tile][g]) : scale;
-      unroll<kPackTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
-        const F c = to_float(_mm512_load_si512(sums[tile][g] + t * kLanes));
-        a[t] = fma(mul(c, splat(acts[g].d[t])), scale, a[t]);
-        a[t] = Format<kPackTokens>::finish(a[t], other, acts[g], t);
+      const auto of_tile = [&](const float(&from)[kTiles][kGroups][kLanes], int tile)
+                               RUNNEL_INLINE_LAMBDA { return load(from[tile][g]); };
+      unroll<kTiles * kTokens>([&](auto j) RUNNEL_INLINE_LAMBDA {
+        constexpr int kTile = j % kTiles, kToken = part * kTokens + j / kTiles;
+        const F c = to_float(_mm512_load_si512(sums[kTile][g] + kToken * kLanes));
+        a[j] = fma(mul(c, splat(acts[g].d[kToken])), of_tile(w.scale, kTile), a[j]);
+        if constexpr (Rows::kHasOther)
+          a[j] = Rows::finish(a[j], of_tile(w.other, kTile), acts[g], kToken);
       });
     });
-    unroll<kPackTokens>([&](auto t) RUNNEL_INLINE_LAMBDA { store(at + t * kLanes, a[t]); });
+    unroll<kTiles * kTokens>([&](auto j) RUNNEL_INLINE_LAMBDA { store(at(j), a[j]); });
   });
 }
 
 /// kN groups of all packs.
 template <template <int> class Format, int kN>
 RUNNEL_INLINE void add_groups(const Group<kPackTokens>* acts, ptrdiff_t pack_groups,
-                              const Unpacked& w, float* acc) {
+                              const Unpacked& w, float* acc, NextLines& lines) {
   alignas(64) Sums sums[kTiles][kGroups];
   const Group<kPackTokens>* first = acts;
   for (int p = 0; p < kPacks; ++p, acts += pack_groups, acc += kTiles * kSums) {
     multiply_groups<kN>(acts, w, sums);
+    lines.ask();
     add_sums<Format, kN>(acts, w, sums, acc, p + 1 < kPacks ? acts + pack_groups : first + kN);
   }
 }
 
 /// Tiles i and i + 1 (`pair`; else i alone, twice) of kPacks packs.
 template <template <int> class Format>
-void tiles_of_packs(const MatmulArgs& m, int i, bool pair) {
+void tiles_of_packs(const MatmulArgs& m, int i, bool pair, NextLines& lines) {
   const auto* const acts = reinterpret_cast<const Group<kPackTokens>*>(m.acts);
   const int groups = m.cols / 32;
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
@@ -160,21 +172,30 @@ void tiles_of_packs(const MatmulArgs& m, int i, bool pair) {
   float* const out = m.out + i * kTileRows;
   const ptrdiff_t stride = m.out_stride;
   constexpr int kTokens = kPacks * kPackTokens;
-  for (int t = 0; t < kTokens; ++t) {
-    __builtin_prefetch(out + t * stride, 1);
-    if (pair) __builtin_prefetch(out + t * stride + kTileRows, 1);
-  }
+  // The outputs' lines: those of some tokens at each of the last steps.
+  const int steps = steps_of(groups), from = steps > kPackTokens ? steps - kPackTokens : 0;
+  const int tokens_of_step = (kTokens + steps - from - 1) / (steps - from);
+  int wanted = 0;
+  const auto prefetch_outputs = [&](int step) RUNNEL_INLINE_LAMBDA {
+    if (step < from) return;
+    for (int n = 0; n < tokens_of_step && wanted < kTokens; ++n, ++wanted) {
+      __builtin_prefetch(out + wanted * stride, 1);
+      if (pair) __builtin_prefetch(out + wanted * stride + kTileRows, 1);
+    }
+  };
   Unpacked w;
-  int g = 0;
-  for (; g + kGroups <= groups; g += kGroups) {
+  int g = 0, step = 0;
+  for (; g + kGroups <= groups; g += kGroups, ++step) {
     unpack<Format, kGroups>(upper, 0, w);
     unpack<Format, kGroups>(lower, 1, w);
-    add_groups<Format, kGroups>(acts + g, groups, w, acc);
+    prefetch_outputs(step);
+    add_groups<Format, kGroups>(acts + g, groups, w, acc, lines);
   }
-  for (; g < groups; ++g) {
+  for (; g < groups; ++g, ++step) {
     unpack<Format, 1>(upper, 0, w);
     unpack<Format, 1>(lower, 1, w);
-    add_groups<Format, 1>(acts + g, groups, w, acc);
+    prefetch_outputs(step);
+    add_groups<Format, 1>(acts + g, groups, w, acc, lines);
   }
   for (int t = 0; t < kTokens; ++t) {
     const float* const sums = acc + t / kPackTokens * kTiles * kSums + t % kPackTokens * kLanes;
@@ -191,7 +212,10 @@ void tiles_of_packs(const MatmulArgs& m, int i, bool pair) {
 template <template <int> class Format>
 void packs_matmul(const MatmulArgs& m) {
   load_config();
-  for (int i = 0; i < m.n_tiles; i += kTiles) tiles_of_packs<Format>(m, i, i + 1 < m.n_tiles);
+  const int pairs = (m.n_tiles + kTiles - 1) / kTiles;
+  NextLines lines(m, pairs * steps_of(m.cols / 32) * kPacks);
+  for (int i = 0; i < m.n_tiles; i += kTiles)
+    tiles_of_packs<Format>(m, i, i + 1 < m.n_tiles, lines);
   release();
 }
 

@@ -138,6 +138,15 @@ void exp_less(float* x, int n, float less) {
       });
 }
 
+void exp_scaled(float* x, int n, float by) {
+  const F scale = splat(by);
+  for_registers(
+      n, [&](int at) { store(x + at, exp(mul(load(x + at), scale))); },
+      [&](int at, int count) {
+        store_some(x + at, count, exp(mul(load_some(x + at, count), scale)));
+      });
+}
+
 void gates(const float* f, const float* bias, int n, float tau, float floor, float* alpha,
            float* write) {
   const auto log_alpha = [&](F x) {

@@ -47,6 +47,24 @@ constexpr ptrdiff_t ahead_of(ptrdiff_t record) {
   return kBytesAhead > record ? kBytesAhead / record * record : record;
 }
 
+/// MatmulArgs::next, some lines at each step of a product of several packs: in one burst they would fill the buffers that the
+/// product's own loads need.
+class NextLines {
+ public:
+  NextLines(const MatmulArgs& m, int steps)
+      : at_(m.next),
+        end_(m.next + m.next_bytes),
+        step_(static_cast<ptrdiff_t>((m.next_bytes / 64 + steps - 1) / steps * 64)) {}
+  RUNNEL_INLINE void ask() {
+    const uint8_t* const until = end_ - at_ < step_ ? end_ : at_ + step_;
+    for (; at_ < until; at_ += 64) __builtin_prefetch(at_, 0, 2);
+  }
+
+ private:
+  const uint8_t *at_, *end_;
+  ptrdiff_t step_;
+};
+
 /// c[i] += codes * activations of token first + i.
 template <int kMax, int W, int K>
 RUNNEL_INLINE void dot_tokens(I (&c)[K], const B (&w)[8], const Group<W>& a, int first) {

@@ -114,11 +114,12 @@ void both_halves(const MatmulArgs& m, int i) {
 
 constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
 
+constexpr int kChunk = 16;  // groups that are unpacked together
+
 /// Tile i of all packs.
 template <template <int> class Format>
-void tile_of_packs(const MatmulArgs& m, int i) {
+void tile_of_packs(const MatmulArgs& m, int i, NextLines& lines) {
   using Rows = Format<kWide>;
-  constexpr int kChunk = 16;  // groups
   const auto* const acts = reinterpret_cast<const Group<kWide>*>(m.acts);
   const int groups = m.cols / 32;
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
@@ -135,6 +136,7 @@ void tile_of_packs(const MatmulArgs& m, int i) {
     }
     const Group<kWide>* a = acts + first;
     for (int p = 0; p < m.packs; ++p, a += groups) {
+      lines.ask();
       for (int g = 0; g < n; ++g) add_unpacked<Rows>(w[g], a[g], acc[p]);
     }
   }
@@ -151,7 +153,8 @@ void tile_of_packs(const MatmulArgs& m, int i) {
 /// Kernels::packs_matmul.
 template <template <int> class Format>
 void packs_matmul(const MatmulArgs& m) {
-  for (int i = 0; i < m.n_tiles; ++i) tile_of_packs<Format>(m, i);
+  NextLines lines(m, m.n_tiles * ((m.cols / 32 + kChunk - 1) / kChunk) * m.packs);
+  for (int i = 0; i < m.n_tiles; ++i) tile_of_packs<Format>(m, i, lines);
 }
 
 void add_packs_matmul(Kernels& all) {

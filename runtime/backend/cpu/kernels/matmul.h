@@ -124,11 +124,12 @@ struct Bf16Rows {
   static F at(const uint8_t* p) { return load_bf16(as_halves(p)); }
 };
 
-/// N tiles at once, so that for few tokens there are chains of additions to overlap, and P parts of their rows, each of
-/// a register's lanes.
+/// N tiles at once, so that for few tokens there are chains of additions to overlap and for many an input is broadcast once for
+/// all; P parts of their rows, each of a register's lanes; tokens [token, token + W).
 template <int W, int N, int P, class Rows>
-RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
-  const auto* a = reinterpret_cast<const float*>(m.acts);
+RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first, int token = 0) {
+  const ptrdiff_t cols = m.cols;
+  const float* const a = reinterpret_cast<const float*>(m.acts) + token * cols;
   constexpr size_t kStep = kTileRows * Rows::kBytes;
   constexpr int kAhead = static_cast<int>(kBytesAhead / N / kStep);  // columns
   static_assert(kTileRows / kLanes % P == 0);
@@ -150,12 +151,13 @@ RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first) {
       unroll<N * P>([&](auto n) RUNNEL_INLINE_LAMBDA {
         const F row = Rows::at(w + n / P * m.tile_bytes + n % P * kLanes * Rows::kBytes);
         unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
-          acc[n * W + t] = fma(row, splat(a[c * W + t]), acc[n * W + t]);
+          acc[n * W + t] = fma(row, splat(a[t * cols + c]), acc[n * W + t]);
         });
       });
     }
     unroll<N * P>([&](auto n) RUNNEL_INLINE_LAMBDA {
-      float* out = m.out + (first + n / P) * kTileRows + (part + n % P) * kLanes;
+      float* out = m.out + token * m.out_stride + (first + n / P) * kTileRows +
+                   (part + n % P) * kLanes;
       unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
         float* at = out + t * m.out_stride;
         store(at, m.accumulate != 0 ? add(load(at), acc[n * W + t]) : acc[n * W + t]);
@@ -171,6 +173,12 @@ void float_matmul(const MatmulArgs& m) {
   if constexpr (W <= 4) {
     constexpr int kAtOnce = W == 1 ? 4 : 2;
     for (; i + kAtOnce <= m.n_tiles; i += kAtOnce) float_tiles<W, kAtOnce, kParts, Rows>(m, i);
+  }
+  if constexpr (W == 16) {
+    for (; i + 2 <= m.n_tiles; i += 2) {
+      float_tiles<8, 2, 1, Rows>(m, i);
+      float_tiles<8, 2, 1, Rows>(m, i, 8);
+    }
   }
   for (; i < m.n_tiles; ++i) float_tiles<W, 1, kParts, Rows>(m, i);
 }

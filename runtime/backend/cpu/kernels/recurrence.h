@@ -115,6 +115,17 @@ inline void removal_token(const RecurrenceArgs& a, int column, int token, F* u) 
   const float* b = a.b + token * a.removal_stride;
   const float* c = a.c + (token + 1) * a.removal_stride;
   const float* decay = kFade == Fade::none ? nullptr : a.decay + token * a.decay_stride;
+  if constexpr (kNext) {
+    // Rows of a head lie far apart: the hardware does not know where the next one is.
+    const float* const rows[] = {k + a.k_stride, q + a.q_stride, b + a.removal_stride,
+                                 c + a.removal_stride};
+    for (int r = 0; r < a.rows; r += 16) {
+      for (const float* of : rows) __builtin_prefetch(of + r);
+      if constexpr (kFade == Fade::rows) __builtin_prefetch(decay + a.decay_stride + r);
+    }
+    for (int i = 0; i < N * kLanes; i += 16)
+      __builtin_prefetch(a.v + (token + 1) * a.v_stride + column + i);
+  }
   F v[N], acc[N], next[N];
   unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
     v[i] = load(a.v + token * a.v_stride + column + i * kLanes);

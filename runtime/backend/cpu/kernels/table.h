@@ -112,6 +112,7 @@ Kernels table() {
       squared_relu,
       gates,
       exp_less,
+      exp_scaled,
       slot_keys,
       slot_softmax,
       slot_values,
