@@ -75,11 +75,15 @@ struct TokenFloats {
   std::size_t q = 0, k = 0, v = 0, f = 0, padded_v = 0, gates = 0, p = 0, o = 0;
   std::size_t inner = 0, low = 0, r = 0, output_gate = 0, mapped = 0;
   std::size_t turned_q = 0, turned_k = 0, turn = 0;
-  std::size_t removal = 0, bonus = 0, first_v = 0, v_mix = 0, normed = 0, shifted = 0;
+  std::size_t bonus = 0, first_v = 0, v_mix = 0, normed = 0, shifted = 0;
 };
 
 void take_most(std::size_t& most, std::int64_t n) {
   most = std::max(most, static_cast<std::size_t>(n));
+}
+
+bool removes(const LayerSpec& c) {
+  return c.kind() == Mixer::recurrence && c.recurrence().removal != Removal::none;
 }
 
 TokenFloats token_floats(const CpuModel& model) {
@@ -100,14 +104,19 @@ TokenFloats token_floats(const CpuModel& model) {
     take_most(most.k, c.k_channels());
     take_most(most.v, c.v_channels());
     take_most(most.f, c.gate_channels());
-    take_most(most.padded_v, std::int64_t{c.num_kv_heads} * n.channels);
-    take_most(most.p, std::int64_t{c.num_heads} * n.slot_lanes());
     take_most(most.o, std::int64_t{c.num_heads} * n.channels);
     take_most(most.inner, c.intermediate_size);
     take_most(most.output_gate, c.output_gate ? c.o_channels() : 0);
     take_most(most.turn, c.rotates() ? c.head_k_dim : 0);
     take_most(most.normed, std::max(c.mixer_shift, c.channel_shift));
     int gate_lanes = n.memory_lanes;
+    if (removes(c)) {
+      take_most(most.scratch, std::int64_t{kRemovalTokens} * removal_floats(n));
+      gate_lanes = 0;
+    } else {
+      take_most(most.padded_v, std::int64_t{c.num_kv_heads} * n.channels);
+      take_most(most.p, std::int64_t{c.num_heads} * n.slot_lanes());
+    }
     switch (c.kind()) {
       case Mixer::slots:
         take_most(most.turned_q, c.rotates() ? c.q_channels() : 0);
@@ -124,8 +133,6 @@ TokenFloats token_floats(const CpuModel& model) {
           take_most(most.shifted, std::max({c.mixer_shift, spec.gate_rank, spec.rate_rank,
                                             spec.output_gate_rank, spec.value_rank}));
         }
-        if (spec.removal != Removal::none)
-          take_most(most.removal, std::int64_t{c.num_kv_heads} * n.memory_lanes);
         take_most(most.bonus, spec.bonus ? c.num_heads : 0);
         take_most(most.first_v, spec.first_values || spec.value_rank > 0 ? c.v_channels() : 0);
         take_most(most.v_mix, spec.value_rank > 0 ? c.v_channels() : 0);
@@ -198,8 +205,6 @@ Result<std::unique_ptr<Plan>> CpuPlan::record(const CpuModel& model, int max_tok
     floats(pass.gate, n.output_gate);
     floats(pass.mapped, n.mapped);
     floats(pass.mapped2, n.mapped);
-    floats(pass.removal_c, n.removal);
-    floats(pass.removal_b, n.removal);
     floats(pass.bonus, n.bonus);
     floats(pass.first_v, n.first_v);
     floats(pass.v_mix, n.v_mix);

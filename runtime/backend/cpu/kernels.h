@@ -78,9 +78,10 @@ struct MatmulArgs {
   ptrdiff_t out_stride;  // floats between tokens
   int accumulate;        // 0: =, 1: +=
   // Read by Kernels::packs_matmul alone:
-  int packs;            // how many
-  const uint8_t* next;  // weights of which the kernel asks for lines meanwhile, into the second cache
-  size_t next_bytes;    // 0: none
+  int packs;  // how many
+  const uint8_t*
+      next;           // weights of which the kernel asks for lines meanwhile, into the second cache
+  size_t next_bytes;  // 0: none
 };
 using MatmulKernel = void (*)(const MatmulArgs&);
 

@@ -33,8 +33,7 @@ inline std::span<const std::uint8_t> slices(const std::uint8_t* data, std::size_
 
 /// Prefetches what comes next, so that it is in the second cache when its turn comes.
 inline void prefetch(std::span<const std::uint8_t> bytes) {
-  for (std::size_t at = 0; at < bytes.size(); at += 64)
-    __builtin_prefetch(bytes.data() + at, 0, 2);
+  for (std::size_t at = 0; at < bytes.size(); at += 64) __builtin_prefetch(bytes.data() + at, 0, 2);
 }
 
 /// The same by a product: of several packs, by its kernel meanwhile; of one, before it.
@@ -162,8 +161,6 @@ struct Pass {
   float* mapped = nullptr;   // [T, HQ, K] W x of a feature map
   float* mapped2 = nullptr;  // [T, HQ, K]
   // For a removal and for shifted projections.
-  float* removal_c = nullptr;                    // [T, H, feature lanes]
-  float* removal_b = nullptr;                    // [T, H, feature lanes]
   float* bonus = nullptr;                        // [T, H]
   float* first_v = nullptr;                      // [T, H, V] values of the layer that keeps its own
   float* v_mix = nullptr;                        // [T, H, V]
@@ -226,6 +223,10 @@ void map_elements(const Kernels& kernels, FeatureMap map, const float* x, int n,
 
 /// gated_recurrence() of a layer with a removal.
 void removal_recurrence(Pass& pass);
+
+/// Tokens whose numbers lie in a thread's scratch together, and the floats of each: q, k, a, c, b and v of a head.
+constexpr int kRemovalTokens = 16;
+inline int removal_floats(const NativeLayer& n) { return 5 * n.memory_lanes + n.channels; }
 
 /// norm(x) of every token into pass.normed.
 void norm_tokens(Pass& pass, const NormSpec& spec, const DeviceNorm& norm);

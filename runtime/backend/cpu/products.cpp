@@ -66,8 +66,8 @@ void run_tiles(const Kernels& kernels, const Product& p, const PackedInput& inpu
       args.acts = input.at(m, tokens.first);
       args.packs = packs;
       if (!one_pack) {
-        prefetch_by(args, slices(args.tiles + tiles_bytes, tiles_bytes, i, i + packs,
-                                 token_tiles.size()));
+        prefetch_by(
+            args, slices(args.tiles + tiles_bytes, tiles_bytes, i, i + packs, token_tiles.size()));
       }
       if (tile < whole) {
         float* row = p.rows != nullptr ? p.rows[tokens.first] : p.out + tokens.first * p.stride;

@@ -2,9 +2,9 @@
 // Per state head and token, with a removal:
 //   S <- diag(a) S + b (c^T S) + k v^T, of the S before,  o = scale S^T q,  bonus = sum q k w
 //
-// Two loops: what a token feeds each head; the recurrence, one item per block of columns. Bound: one token, the bytes of
-// the state, read and written once; several, arithmetic: 5 multiply-adds a state element, the block in the first cache.
-// The chunkwise form (a triangular solve per chunk) would not be the recurrence bit for bit, and the recurrence of a
+// An item is a head: what some tokens feed it, in the thread's scratch, then the recurrence over them, and so on. Bound: one
+// token, the bytes of the state, read and written once; several, arithmetic: 5 multiply-adds a state element, state and
+// tokens in the first cache. The chunkwise form (a triangular solve per chunk) would not be the recurrence bit for bit, and the recurrence of a
 // token costs a twentieth of its matrix products.
 #include <algorithm>
 #include <cmath>
@@ -15,7 +15,6 @@
 namespace runnel::cpu {
 namespace {
 
-constexpr int kColumnBlock = 64;  // columns of an item
 constexpr float kLengthEps = 1e-6F;
 constexpr float kLeastLength = 1e-12F;
 constexpr float kBoundedDecay = -0.60653066F;  // -e^(-1/2)
@@ -77,20 +76,25 @@ void prepare_decay(const Pass& pass, int row, int head, float* a) {
   }
 }
 
-/// c, b and the key of one token and head; a is null without a decay.
-void prepare_removal(const Pass& pass, int row, int head, const float* a, float* k) {
+/// What a token feeds a head.
+struct Fed {
+  float *q, *k, *a, *c, *b;  // [K]
+  float* v;                  // [V]
+};
+
+/// c, b and the key of one token and head.
+void prepare_removal(const Pass& pass, int row, int head, const Fed& fed) {
   const LayerSpec& spec = pass.spec();
   const DeviceLayer& w = *pass.layer;
-  const int dim = spec.head_k_dim, lanes = pass.layout().memory_lanes;
-  float* c = pass.removal_c + at(row, lanes);
-  float* b = pass.removal_b + at(row, lanes);
+  const int dim = spec.head_k_dim;
+  float *const k = fed.k, *const b = fed.b, *const c = fed.c;
   switch (spec.recurrence().removal) {
     case Removal::none:
       return;
     case Removal::delta: {
       const float beta = spec.recurrence().removal_scale / (1.0F + std::exp(-pass.r[row]));
       for (int i = 0; i < dim; ++i) {
-        c[i] = a == nullptr ? k[i] : a[i] * k[i];
+        c[i] = spec.recurrence().has_gate() ? fed.a[i] * k[i] : k[i];
         k[i] *= beta;
         b[i] = -k[i];
       }
@@ -112,79 +116,82 @@ void prepare_removal(const Pass& pass, int row, int head, const float* a, float*
   }
 }
 
-void prepare_head(const Pass& pass, int t, int head) {
+/// Asks for what the next token's head is prepared from: its row lies far behind.
+void prefetch_row(const float* from, int n) {
+  for (int i = 0; i < n; i += 16) __builtin_prefetch(from + i);
+}
+
+void prepare_head(const Pass& pass, int t, int head, const Fed& fed) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
-  const int dim = c.head_k_dim, heads = c.num_kv_heads;
-  const int row = t * heads + head;
-  const int key = t * (heads / spec.values_per_key) + head / spec.values_per_key;
-  float* q = pass.p + at(row, n.memory_lanes);
-  float* k = pass.write + at(row, n.memory_lanes);
-  float* a = pass.alpha + at(row, n.memory_lanes);
-  map_elements(pass.kernels(), spec.feature_map, pass.q + at(key, dim), dim, q);
-  map_elements(pass.kernels(), spec.feature_map, pass.k + at(key, dim), dim, k);
-  normalise_key(spec.key_norm, q, dim);
-  normalise_key(spec.key_norm, k, dim);
-  float* v = pass.padded_v + at(row, n.channels);
-  std::copy_n(pass.v + at(row, c.head_v_dim), c.head_v_dim, v);
-  activate(pass.kernels(), spec.value_activation, v, c.head_v_dim);
-  std::fill(v + c.head_v_dim, v + n.channels, 0.0F);
-  prepare_decay(pass, row, head, a);
-  prepare_removal(pass, row, head, spec.has_gate() ? a : nullptr, k);
-  if (const float* w = of_head(pass.layer->bonus, head, dim); w != nullptr) {
-    pass.bonus[row] = sum_in_lanes(dim, [=](int i) { return q[i] * k[i] * w[i]; });
+  const int dim = c.head_k_dim, heads = c.num_kv_heads, keys = heads / spec.values_per_key;
+  const int row = t * heads + head, key = t * keys + head / spec.values_per_key;
+  if (t + 1 < pass.tokens) {
+    prefetch_row(pass.q + at(key + keys, dim), dim);
+    prefetch_row(pass.k + at(key + keys, dim), dim);
+    prefetch_row(pass.v + at(row + heads, c.head_v_dim), c.head_v_dim);
+    prefetch_row(pass.f + at(row + heads, c.gate_dim()), c.gate_dim());
+    prefetch_row(pass.r + at(row + heads, c.rate_channels() / heads), c.rate_channels() / heads);
   }
-  if (spec.scale != 1.0F) multiply(q, dim, spec.scale);
+  map_elements(pass.kernels(), spec.feature_map, pass.q + at(key, dim), dim, fed.q);
+  map_elements(pass.kernels(), spec.feature_map, pass.k + at(key, dim), dim, fed.k);
+  normalise_key(spec.key_norm, fed.q, dim);
+  normalise_key(spec.key_norm, fed.k, dim);
+  std::copy_n(pass.v + at(row, c.head_v_dim), c.head_v_dim, fed.v);
+  activate(pass.kernels(), spec.value_activation, fed.v, c.head_v_dim);
+  std::fill(fed.v + c.head_v_dim, fed.v + n.channels, 0.0F);
+  prepare_decay(pass, row, head, fed.a);
+  prepare_removal(pass, row, head, fed);
+  if (const float* w = of_head(pass.layer->bonus, head, dim); w != nullptr) {
+    pass.bonus[row] = sum_in_lanes(dim, [&](int i) { return fed.q[i] * fed.k[i] * w[i]; });
+  }
+  if (spec.scale != 1.0F) multiply(fed.q, dim, spec.scale);
 }
 
-void run_columns(const Pass& pass, const PassItem& item, int head, int begin, int end) {
-  const LayerSpec& c = pass.spec();
+/// Tokens [first, first + count) of one head, at most kRemovalTokens.
+void run_tokens(const Pass& pass, CpuState& state, int head, int first, int count, float* scratch) {
   const NativeLayer& n = pass.layout();
-  const int heads = c.num_kv_heads, lanes = n.memory_lanes, row = item.first * heads + head;
-  const std::ptrdiff_t stride = at(heads, lanes), out_stride = at(heads, n.channels);
+  const std::ptrdiff_t stride = removal_floats(n);
+  const int lanes = n.memory_lanes;
+  const auto fed_by = [&](int t) {
+    float* const own = scratch + t * stride;
+    return Fed{
+        own, own + lanes, own + 2 * lanes, own + 3 * lanes, own + 4 * lanes, own + 5 * lanes};
+  };
+  for (int t = 0; t < count; ++t) prepare_head(pass, first + t, head, fed_by(t));
+  const Fed fed = fed_by(0);
+  const int heads = pass.spec().num_kv_heads;
   RecurrenceArgs a{};
-  a.state = item.state->data() + n.head_offset(head) + n.memory_values();
+  a.state = state.data() + n.head_offset(head) + n.memory_values();
   a.rows = n.memory;
-  a.dim = n.channels;
-  a.begin = begin;
-  a.end = end;
-  a.tokens = item.count;
+  a.dim = a.end = n.channels;
+  a.tokens = count;
   a.heads = 1;
-  a.k = pass.write + at(row, lanes);
-  a.k_stride = stride;
-  a.v = pass.padded_v + at(row, n.channels);
-  a.v_stride = out_stride;
-  a.decay = c.recurrence().has_gate() ? pass.alpha + at(row, lanes) : nullptr;
-  a.decay_stride = stride;
-  a.q = pass.p + at(row, lanes);
-  a.q_stride = stride;
-  a.c = pass.removal_c + at(row, lanes);
-  a.b = pass.removal_b + at(row, lanes);
-  a.removal_stride = stride;
-  a.out = pass.o + at(row, n.channels);
-  a.out_stride = out_stride;
+  a.k = fed.k;
+  a.v = fed.v;
+  a.decay = pass.spec().recurrence().has_gate() ? fed.a : nullptr;
+  a.q = fed.q;
+  a.c = fed.c;
+  a.b = fed.b;
+  a.k_stride = a.v_stride = a.decay_stride = a.q_stride = a.removal_stride = stride;
+  a.out = pass.o + at(first * heads + head, n.channels);
+  a.out_stride = at(heads, n.channels);
   pass.kernels().recurrence(a);
 }
 
 }  // namespace
 
 void removal_recurrence(Pass& pass) {
-  const NativeLayer& n = pass.layout();
   const int heads = pass.spec().num_kv_heads;
-  // Several tokens: an item reads one from front to back.
-  const int heads_of_item = pass.tokens > 1 ? heads : 1;
-  pass.pool().for_each(pass.tokens * heads / heads_of_item, [&](int i, int) {
-    for (int row = i * heads_of_item; row < (i + 1) * heads_of_item; ++row)
-      prepare_head(pass, row / heads, row % heads);
+  pass.pool().for_each(static_cast<int>(pass.items.size()) * heads, [&](int i, int thread) {
+    const PassItem& item = pass.items[static_cast<std::size_t>(i / heads)];
+    float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
+    for (int t = 0; t < item.count; t += kRemovalTokens) {
+      run_tokens(pass, *item.state, i % heads, item.first + t,
+                 std::min(kRemovalTokens, item.count - t), scratch);
+    }
   });
-  const int blocks = divide_up(n.channels, kColumnBlock);
-  for (const PassItem& item : pass.items) {
-    pass.pool().for_each(heads * blocks, [&](int i, int) {
-      const int begin = i % blocks * kColumnBlock;
-      run_columns(pass, item, i / blocks, begin, std::min(n.channels, begin + kColumnBlock));
-    });
-  }
 }
 
 }  // namespace runnel::cpu

@@ -71,14 +71,13 @@ void quantise(const float* x, int cols, uint8_t* pack, int width, int t) {
     const float d = amax / 127.0F;
     const F inverse = splat(amax > 0 ? 127.0F / amax : 0.0F);
     auto* q = reinterpret_cast<int8_t*>(pack) + 32 * t;
-    I half[2] = {splat_int(0), splat_int(0)};
-    for (int i = 0; i < kRegisters; ++i) {
-      const I code = to_int(mul(v[i], inverse));
-      store_i8(q + i * kLanes, code);
-      half[2 * i / kRegisters] = add_int(half[2 * i / kRegisters], code);
-    }
-    const int32_t first = sum_int(half[0]);
-    const int32_t total = first + sum_int(half[1]);
+    const auto store_half = [&](int half) {
+      constexpr int kOfHalf = kRegisters / 2;
+      I codes[kOfHalf];
+      for (int i = 0; i < kOfHalf; ++i) codes[i] = to_int(mul(v[half * kOfHalf + i], inverse));
+      return store_codes(q + 16 * half, codes);
+    };
+    const int32_t first = store_half(0), total = first + store_half(1);
     const float ds = d * static_cast<float>(total);
     const int32_t t8 = -8 * total, h8 = -8 * first;
     uint8_t* const fields = pack + 32 * static_cast<size_t>(width) + 4 * static_cast<size_t>(t);

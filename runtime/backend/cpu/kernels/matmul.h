@@ -156,8 +156,8 @@ RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first, int token = 0) {
       });
     }
     unroll<N * P>([&](auto n) RUNNEL_INLINE_LAMBDA {
-      float* out = m.out + token * m.out_stride + (first + n / P) * kTileRows +
-                   (part + n % P) * kLanes;
+      float* out =
+          m.out + token * m.out_stride + (first + n / P) * kTileRows + (part + n % P) * kLanes;
       unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
         float* at = out + t * m.out_stride;
         store(at, m.accumulate != 0 ? add(load(at), acc[n * W + t]) : acc[n * W + t]);

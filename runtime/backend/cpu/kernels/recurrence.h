@@ -115,33 +115,30 @@ inline void removal_token(const RecurrenceArgs& a, int column, int token, F* u) 
   const float* b = a.b + token * a.removal_stride;
   const float* c = a.c + (token + 1) * a.removal_stride;
   const float* decay = kFade == Fade::none ? nullptr : a.decay + token * a.decay_stride;
-  if constexpr (kNext) {
-    // Rows of a head lie far apart: the hardware does not know where the next one is.
-    const float* const rows[] = {k + a.k_stride, q + a.q_stride, b + a.removal_stride,
-                                 c + a.removal_stride};
-    for (int r = 0; r < a.rows; r += 16) {
-      for (const float* of : rows) __builtin_prefetch(of + r);
-      if constexpr (kFade == Fade::rows) __builtin_prefetch(decay + a.decay_stride + r);
-    }
-    for (int i = 0; i < N * kLanes; i += 16)
-      __builtin_prefetch(a.v + (token + 1) * a.v_stride + column + i);
-  }
   F v[N], acc[N], next[N];
   unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
     v[i] = load(a.v + token * a.v_stride + column + i * kLanes);
     acc[i] = next[i] = splat(0);
   });
   float* row = a.state + column;
-  for (int r = 0; r < a.rows; ++r, row += a.dim) {
+  const int rows = a.rows;
+  const ptrdiff_t dim = a.dim;
+  for (int r = 0; r < rows; ++r, row += dim) {
+    // All loads before the stores: the compiler cannot know that they do not overlap.
     const F key = splat(k[r]), out = splat(b[r]), query = splat(q[r]);
+    const F fade = kFade == Fade::rows ? splat(decay[r]) : key;
+    const F read = kNext ? splat(c[r]) : key;
+    F s[N];
     unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
-      F s = load(row + i * kLanes);
-      if constexpr (kFade == Fade::rows) s = mul(splat(decay[r]), s);
-      s = fma(out, u[i], s);
-      s = fma(key, v[i], s);
-      store(row + i * kLanes, s);
-      acc[i] = fma(s, query, acc[i]);
-      if constexpr (kNext) next[i] = fma(s, splat(c[r]), next[i]);
+      s[i] = load(row + i * kLanes);
+      if constexpr (kFade == Fade::rows) s[i] = mul(fade, s[i]);
+      s[i] = fma(out, u[i], s[i]);
+      s[i] = fma(key, v[i], s[i]);
+    });
+    unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      store(row + i * kLanes, s[i]);
+      acc[i] = fma(s[i], query, acc[i]);
+      if constexpr (kNext) next[i] = fma(s[i], read, next[i]);
     });
   }
   unroll<N>([&](auto i) RUNNEL_INLINE_LAMBDA {

@@ -20,7 +20,9 @@ constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = true;  // of a tile at once: halves.h
 constexpr bool kPairs = false;      // dot_pair is better than two dots
 constexpr int kBytesAhead =
-    2304;                      // about: how far ahead weights of few tokens are prefetched (Zen 3)
+    2304;  // about: how far ahead weights of few tokens are prefetched (Zen 3),
+constexpr int kBlockBytesAhead = kBytesAhead;  // and those of Q4_K and Q5_K
+constexpr bool kRecordsAhead = true;           // in whole records of a tile
 constexpr int kAheadInto = 3;  // the cache that they go to: 3 the first, 2 the second
 using F = __m256;
 using I = __m256i;
@@ -73,9 +75,19 @@ inline int32_t sum_int(I a) {
   s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xB1));
   return _mm_cvtsi128_si32(s);
 }
-inline void store_i8(int8_t* p, I a) {
-  const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
-  _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packs_epi16(words, words));
+/// The sum of 16 int8.
+inline int32_t sum_bytes(__m128i a) {
+  const __m128i halves = _mm_sad_epu8(_mm_xor_si128(a, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  return _mm_cvtsi128_si32(_mm_add_epi32(halves, _mm_unpackhi_epi64(halves, halves))) - 16 * 128;
+}
+/// Stores 16 codes as int8; their sum.
+inline int32_t store_codes(int8_t* p, const I (&codes)[2]) {
+  const auto words = [](I a) {
+    return _mm_packs_epi32(_mm256_castsi256_si128(a), _mm256_extracti128_si256(a, 1));
+  };
+  const __m128i bytes = _mm_packs_epi16(words(codes[0]), words(codes[1]));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+  return sum_bytes(bytes);
 }
 
 inline B load_bytes(const uint8_t* p) {

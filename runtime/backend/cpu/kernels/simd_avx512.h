@@ -19,9 +19,17 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 #endif
 constexpr bool kBothHalves = false;
-constexpr bool kPairs = false;     // dot_pair is better than two dots
-constexpr int kBytesAhead = 4608;  // about: how far ahead weights of few tokens are prefetched
-constexpr int kAheadInto = 3;      // the cache that they go to: 3 the first, 2 the second
+constexpr bool kPairs = false;  // dot_pair is better than two dots
+// About: how far ahead weights of one token are prefetched, and those of Q4_K and Q5_K; where the matrix unit is, fewer misses
+// can wait, and a whole record is too far.
+#if defined(__AMX_INT8__)
+constexpr int kBytesAhead = 2304, kBlockBytesAhead = 1024;
+constexpr bool kRecordsAhead = false;
+#else
+constexpr int kBytesAhead = 4608, kBlockBytesAhead = kBytesAhead;
+constexpr bool kRecordsAhead = true;
+#endif
+constexpr int kAheadInto = 3;  // the cache that they go to: 3 the first, 2 the second
 using F = __m512;
 using I = __m512i;
 using B = __m512i;
@@ -60,8 +68,16 @@ inline F pow2(I n) {
 }
 inline I splat_int(int32_t v) { return _mm512_set1_epi32(v); }
 inline int32_t sum_int(I a) { return _mm512_reduce_add_epi32(a); }
-inline void store_i8(int8_t* p, I a) {
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtsepi32_epi8(a));
+/// The sum of 16 int8.
+inline int32_t sum_bytes(__m128i a) {
+  const __m128i halves = _mm_sad_epu8(_mm_xor_si128(a, _mm_set1_epi8(-128)), _mm_setzero_si128());
+  return _mm_cvtsi128_si32(_mm_add_epi32(halves, _mm_unpackhi_epi64(halves, halves))) - 16 * 128;
+}
+/// Stores 16 codes as int8; their sum.
+inline int32_t store_codes(int8_t* p, const I (&codes)[1]) {
+  const __m128i bytes = _mm512_cvtsepi32_epi8(codes[0]);
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+  return sum_bytes(bytes);
 }
 
 inline B load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }

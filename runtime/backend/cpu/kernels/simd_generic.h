@@ -17,8 +17,10 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;     // dot_pair is better than two dots
-constexpr int kBytesAhead = 4608;  // about: how far ahead weights of few tokens are prefetched
-constexpr int kAheadInto = 2;      // the cache that they go to: 3 the first, 2 the second
+constexpr int kBytesAhead = 4608;  // about: how far ahead weights of few tokens are prefetched,
+constexpr int kBlockBytesAhead = kBytesAhead;  // and those of Q4_K and Q5_K
+constexpr bool kRecordsAhead = true;           // in whole records of a tile
+constexpr int kAheadInto = 2;  // the cache that they go to: 3 the first, 2 the second
 using F = float __attribute__((vector_size(16)));
 using I = int32_t __attribute__((vector_size(16)));
 using B = uint8_t __attribute__((vector_size(16)));
@@ -76,8 +78,14 @@ inline F to_float(I a) { return __builtin_convertvector(a, F); }
 /// 2^n, n in [-126, 127].
 inline F pow2(I n) { return reinterpret_cast<F>((n + 127) << 23); }
 inline int32_t sum_int(I a) { return (a[0] + a[1]) + (a[2] + a[3]); }
-inline void store_i8(int8_t* p, I a) {
-  for (int i = 0; i < 4; ++i) p[i] = static_cast<int8_t>(a[i]);
+/// Stores 16 codes as int8; their sum.
+inline int32_t store_codes(int8_t* p, const I (&codes)[4]) {
+  int32_t sum = 0;
+  for (int i = 0; i < 16; ++i) {
+    p[i] = static_cast<int8_t>(codes[i / 4][i % 4]);
+    sum += p[i];
+  }
+  return sum;
 }
 
 inline B load_bytes(const uint8_t* p) { return load_as<B>(p); }

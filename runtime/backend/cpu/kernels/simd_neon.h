@@ -15,8 +15,10 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = true;      // dot_pair is better than two dots
-constexpr int kBytesAhead = 4608;  // about: how far ahead weights of few tokens are prefetched
-constexpr int kAheadInto = 2;      // the cache that they go to: 3 the first, 2 the second
+constexpr int kBytesAhead = 4608;  // about: how far ahead weights of few tokens are prefetched,
+constexpr int kBlockBytesAhead = kBytesAhead;  // and those of Q4_K and Q5_K
+constexpr bool kRecordsAhead = true;           // in whole records of a tile
+constexpr int kAheadInto = 2;  // the cache that they go to: 3 the first, 2 the second
 using F = float32x4_t;
 using I = int32x4_t;
 using B = uint8x16_t;
@@ -54,11 +56,14 @@ inline F pow2(I n) {
 }
 inline I splat_int(int32_t v) { return vdupq_n_s32(v); }
 inline int32_t sum_int(I a) { return vaddvq_s32(a); }
-inline void store_i8(int8_t* p, I a) {
-  const int16x4_t words = vqmovn_s32(a);
-  const int8x8_t bytes = vqmovn_s16(vcombine_s16(words, words));
-  const int32_t packed = vget_lane_s32(vreinterpret_s32_s8(bytes), 0);
-  __builtin_memcpy(p, &packed, 4);
+/// Stores 16 codes as int8; their sum.
+inline int32_t store_codes(int8_t* p, const I (&codes)[4]) {
+  const auto words = [](I a, I b) {
+    return vqmovn_s16(vcombine_s16(vqmovn_s32(a), vqmovn_s32(b)));
+  };
+  const int8x16_t bytes = vcombine_s8(words(codes[0], codes[1]), words(codes[2], codes[3]));
+  vst1q_s8(p, bytes);
+  return vaddlvq_s8(bytes);
 }
 
 inline B load_bytes(const uint8_t* p) { return vld1q_u8(p); }
