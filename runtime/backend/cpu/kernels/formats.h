@@ -48,6 +48,9 @@ constexpr ptrdiff_t ahead_of(ptrdiff_t record, ptrdiff_t bytes = kBytesAhead) {
   return bytes > record ? bytes / record * record : record;
 }
 
+/// Kernels::fewest_packs and most_packs.
+constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
+
 /// MatmulArgs::next, some lines at each step of a product of several packs: in one burst they would fill the buffers that the
 /// product's own loads need.
 class NextLines {

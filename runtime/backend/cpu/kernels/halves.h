@@ -112,8 +112,6 @@ void both_halves(const MatmulArgs& m, int i) {
   });
 }
 
-constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
-
 constexpr int kChunk = 16;  // groups that are unpacked together
 
 /// Tile i of all packs.

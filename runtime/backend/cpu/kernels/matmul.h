@@ -3,8 +3,7 @@
 //
 // Every accumulator takes its groups in the order of the inputs and nothing else depends on W: one token gives the same floats
 // whether it is multiplied alone or in a batch.
-// Bound: for W = 1 the bytes of the tile, read once and in order; for W = 16 the dot instructions
-// (8 of 11 per token; 8 of 12 with minima).
+// Bound: for W = 1 the bytes of the tile, read once and in order; for many tokens the dot instructions.
 #pragma once
 
 #include "runtime/backend/cpu/kernels/formats.h"
@@ -12,58 +11,9 @@
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
-constexpr int kInputsAhead = 2;  // groups; of 1, 2, 3 and 4 the best
-
-/// Tiles i and i + 1 of many tokens: an input is broadcast once for both, so that the dot
-/// instructions do not wait for the load ports. Registers hold the integer sums of kBatchTokens
-/// tokens; codes and accumulators lie in the first cache. Inputs, which come from the second, and
-/// the outputs' lines are prefetched early. For formats with one scale per group: not Q6_K.
+/// Tiles i and i + 1 of many tokens: two_tiles.h, where kTwoTiles is true. For formats with one scale per group: not Q6_K.
 template <int W, template <int> class Format>
-void two_tiles(const MatmulArgs& m, int i) {
-  const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
-  const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
-  Format<W> upper(tile, 0), lower(tile + m.tile_bytes, 0);
-  float* const out = m.out + i * kTileRows;
-  const auto stride = static_cast<ptrdiff_t>(m.out_stride);
-  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
-    __builtin_prefetch(out + j % 2 * kTileRows + j / 2 * stride, 1);
-  });
-  alignas(64) float acc[2 * W][kLanes] = {};
-  for (int g = 0; g < m.cols / 32; ++g) {
-    Weights w[2];
-    upper.next(w[0]);
-    lower.next(w[1]);
-    const Group<W>& a = acts[g];
-    unroll<static_cast<int>(sizeof a) / 64>([&](auto line) RUNNEL_INLINE_LAMBDA {
-      __builtin_prefetch(acts[g + kInputsAhead].q[0] + 64 * line);
-    });
-    for (int first = 0; first < W; first += kBatchTokens) {
-      I c[2 * kBatchTokens];
-      unroll<kBatchTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
-        c[2 * t] = c[2 * t + 1] = Format<W>::start(a, first + t);
-      });
-      unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
-        unroll<kBatchTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
-          const B x = four(a.q[first + t] + 4 * s);
-          c[2 * t] = dot_step<Format<W>::kMax>(c[2 * t], w[0].w[s], x);
-          c[2 * t + 1] = dot_step<Format<W>::kMax>(c[2 * t + 1], w[1].w[s], x);
-        });
-      });
-      unroll<2 * kBatchTokens>([&](auto j) RUNNEL_INLINE_LAMBDA {
-        const int t = first + j / 2;
-        const Weights& by = w[j % 2];
-        float* const at = acc[2 * first + j];
-        const F sum = fma(mul(to_float(c[j]), splat(a.d[t])), by.scale, load(at));
-        store(at, Format<W>::finish(sum, by.other, a, t));
-      });
-    }
-  }
-  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
-    float* const at = out + j % 2 * kTileRows + j / 2 * stride;
-    const F sum = load(acc[j]);
-    store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
-  });
-}
+void two_tiles(const MatmulArgs& m, int i);
 
 /// Tile i, both halves of its rows at once: halves.h, where kBothHalves is true.
 template <int W, template <int> class Format>

@@ -6,7 +6,8 @@
 
 #include "runtime/backend/cpu/kernels/unroll.h"
 
-#define RUNNEL_BOTH_HALVES  // kBothHalves for the preprocessor
+/// Defines Kernels::packs_matmul.
+#define RUNNEL_PACKS_KERNELS "runtime/backend/cpu/kernels/halves.h"
 
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
@@ -19,11 +20,10 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = true;  // of a tile at once: halves.h
 constexpr bool kPairs = false;      // dot_pair is better than two dots
-constexpr int kBytesAhead =
-    2304;  // about: how far ahead weights of few tokens are prefetched (Zen 3),
-constexpr int kBlockBytesAhead = kBytesAhead;  // and those of Q4_K and Q5_K
-constexpr bool kRecordsAhead = true;           // in whole records of a tile
-constexpr int kAheadInto = 3;  // the cache that they go to: 3 the first, 2 the second
+// About: how far ahead weights of few tokens are prefetched (Zen 3), and those of Q4_K and Q5_K.
+constexpr int kBytesAhead = 2304, kBlockBytesAhead = kBytesAhead;
+constexpr bool kRecordsAhead = true;  // in whole records of a tile
+constexpr int kAheadInto = 3;         // the cache that they go to: 3 the first, 2 the second
 using F = __m256;
 using I = __m256i;
 using B = __m256i;

@@ -4,6 +4,11 @@
 
 #include <immintrin.h>
 
+#if defined(__AVX512VNNI__)
+/// Defines Kernels::packs_matmul.
+#define RUNNEL_PACKS_KERNELS "runtime/backend/cpu/kernels/two_tiles.h"
+#endif
+
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
@@ -13,7 +18,7 @@ constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 8;  // tokens whose integer sums are in registers together
 #if defined(__AVX512VNNI__)
 constexpr bool kStepwise = true;  // dot_step is one instruction: interleave the tokens of a batch
-constexpr bool kTwoTiles = true;  // and there are registers for the sums of two tiles
+constexpr bool kTwoTiles = true;  // and there are registers for the sums of two: two_tiles.h
 #else
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;

@@ -16,11 +16,11 @@ constexpr int kBatchTokens = 1;      // tokens whose integer sums are in registe
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = false;
-constexpr bool kPairs = false;     // dot_pair is better than two dots
-constexpr int kBytesAhead = 4608;  // about: how far ahead weights of few tokens are prefetched,
-constexpr int kBlockBytesAhead = kBytesAhead;  // and those of Q4_K and Q5_K
-constexpr bool kRecordsAhead = true;           // in whole records of a tile
-constexpr int kAheadInto = 2;  // the cache that they go to: 3 the first, 2 the second
+constexpr bool kPairs = false;  // dot_pair is better than two dots
+// About: how far ahead weights of few tokens are prefetched, and those of Q4_K and Q5_K.
+constexpr int kBytesAhead = 4608, kBlockBytesAhead = kBytesAhead;
+constexpr bool kRecordsAhead = true;  // in whole records of a tile
+constexpr int kAheadInto = 2;         // the cache that they go to: 3 the first, 2 the second
 using F = float __attribute__((vector_size(16)));
 using I = int32_t __attribute__((vector_size(16)));
 using B = uint8_t __attribute__((vector_size(16)));

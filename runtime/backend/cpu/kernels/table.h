@@ -11,8 +11,8 @@
 #include "runtime/backend/cpu/kernels/math.h"
 //
 #include "runtime/backend/cpu/kernels/matmul.h"
-#if defined(RUNNEL_BOTH_HALVES)
-#include "runtime/backend/cpu/kernels/halves.h"
+#if defined(RUNNEL_PACKS_KERNELS)
+#include RUNNEL_PACKS_KERNELS
 #endif
 #if !defined(RUNNEL_BASE_ISA)
 #include "runtime/backend/cpu/kernels/elementwise.h"
@@ -128,7 +128,7 @@ Kernels table() {
 
 Kernels kernels() {
   Kernels all = table();
-#if defined(RUNNEL_BOTH_HALVES)
+#if defined(RUNNEL_PACKS_KERNELS)
   add_packs_matmul(all);
 #endif
   return all;
