@@ -118,6 +118,16 @@ TEST(CpuBackends, BlocksOfManyTokensChangeNoBit) {
   EXPECT_EQ(logits_of(*cpu, model, tokens), logits_of(*cpu, model, tokens, 15));
 }
 
+TEST(CpuBackends, ColumnsOfFewWideHeadsChangeNoBit) {
+  ModelConfig c = family_config("gated_deltanet");
+  set(c, &LayerSpec::head_v_dim, 144);
+  const RandomModel model = make_random_model(c, {.linear = BlockType::q8_0}, 11);
+  const std::vector<TokenId> tokens = Random(5).tokens(37, c.vocab_size);
+  const auto one = cpu_backend(cpu::supported_isas().back(), 1);
+  const auto many = cpu_backend(cpu::supported_isas().back(), 16);
+  EXPECT_EQ(logits_of(*many, model, tokens), logits_of(*one, model, tokens));
+}
+
 TEST(CpuBackends, RefusesAnInstructionSetThatTheCpuLacks) {
   for (Isa isa : {Isa::generic, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni,
                   Isa::avx512_amx, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm}) {

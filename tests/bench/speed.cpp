@@ -85,7 +85,7 @@ Status measure(const char* path, int threads, int tokens, int rounds) {
               roof.read_bytes_per_second * 1e-9, roof.int8_ops_per_second * 1e-9);
 
   std::vector<std::unique_ptr<Plan>> plans;
-  // A state each: the whole pass's, of which a part without inputs takes ever smaller shares, would end in numbers that are slow.
+  // A state each: parts without inputs would decay a shared one to subnormal numbers, which are slow.
   std::vector<std::unique_ptr<RecurrentState>> states;
   for (const Part part : {Part::all, Part::projections, Part::mixer, Part::output, Part::mlp,
                           Part::embed_and_logits}) {

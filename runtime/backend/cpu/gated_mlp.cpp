@@ -16,10 +16,9 @@ constexpr int kTileBlock = 256;  // tokens of an item
 static_assert(kTileBlock % kTokensTogether == 0);
 
 /// Rows [32 unit, …) of down's input, silu(gate) * up or relu(up)^2, for the tokens of `packs` packs from `tile` on, into the
-/// packs of `hidden`. The next rows' weights, cut into `slices_in_all`, are asked for from `slice` on, one for each pack; 0: none
-/// are.
+/// packs of `hidden`. Prefetches slices [slice, slice + packs) of slice_count of the next unit's weights; of 0: nothing.
 void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& tile, int packs,
-                 int slice, int slices_in_all) {
+                 int slice, int slice_count) {
   const Kernels& kernels = pass.kernels();
   const int rows = std::min(kGroup, w.up.rows - unit * kGroup);
   alignas(64) float gate[kTokensTogether * kGroup];
@@ -34,9 +33,9 @@ void hidden_unit(Pass& pass, const DeviceLayer& w, int unit, const TokenTile& ti
     args.out = out;
     args.out_stride = kGroup;
     args.packs = packs;
-    if (slices_in_all > 0) {
+    if (slice_count > 0) {
       const std::size_t bytes = 2 * m.tile_bytes;
-      prefetch_by(args, slices(args.tiles + bytes, bytes, slice, slice + packs, slices_in_all));
+      prefetch_by(args, slices(args.tiles + bytes, bytes, slice, slice + packs, slice_count));
     }
     kernel_of(kernels, m, tile, packs)(args);
   };

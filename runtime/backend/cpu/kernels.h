@@ -59,7 +59,7 @@ constexpr TileBlock kQ4_KBlock{256, 512, 2304}, kQ5_KBlock{256, 640, 2816},
 constexpr int kQ6_KPairHead = 64;  // bytes before every two blocks
 
 // ---- activation packs ---------------------------------------------------------------------------
-// W tokens side by side, W one of Kernels::widths. For quantised weights, per group of 32 inputs:
+// W tokens together, W one of Kernels::widths. For quantised weights, per group of 32 inputs:
 //   q [W][32] i8;  d [W] f32: the scale, a = d * q;  ds [W] f32 = d * sum(q);
 //   t [W] i32 = -8 * sum(q);  h [W] i32 = -8 * sum(first 16 of q)
 // For float weights: [W][cols] f32. A pack of the tokens [s, s + W) starts at s * (bytes of one token).
@@ -77,11 +77,10 @@ struct MatmulArgs {
   float* out;            // [tokens][…], all 16 rows of every tile are written
   ptrdiff_t out_stride;  // floats between tokens
   int accumulate;        // 0: =, 1: +=
-  // Read by Kernels::packs_matmul alone:
-  int packs;  // how many
-  const uint8_t*
-      next;           // weights of which the kernel asks for lines meanwhile, into the second cache
-  size_t next_bytes;  // 0: none
+  int packs;             // how many; read by Kernels::packs_matmul alone
+  // Weights of which Kernels::packs_matmul asks for lines meanwhile, into the second cache; 0 bytes: none.
+  const uint8_t* next;
+  size_t next_bytes;
 };
 using MatmulKernel = void (*)(const MatmulArgs&);
 

@@ -36,7 +36,7 @@ inline void prefetch(std::span<const std::uint8_t> bytes) {
   for (std::size_t at = 0; at < bytes.size(); at += 64) __builtin_prefetch(bytes.data() + at, 0, 2);
 }
 
-/// The same by a product: of several packs, by its kernel meanwhile; of one, before it.
+/// Has a kernel of several packs prefetch them as it runs; for one of a single pack, prefetches them now.
 inline void prefetch_by(MatmulArgs& product, std::span<const std::uint8_t> bytes) {
   if (product.packs > 1) {
     product.next = bytes.data();
@@ -135,8 +135,9 @@ struct Pass {
   std::vector<int> wanted;              // tokens whose logits are wanted
   std::vector<float*> wanted_out;       // [vocab] each
 
-  float* x = nullptr;              // [T, D] the residual stream
-  float* scratch = nullptr;        // [threads, max(D, HQ*V, K, two of a head's gates)]
+  float* x = nullptr;  // [T, D] the residual stream
+  float* scratch =
+      nullptr;  // [threads, max(D, HQ*V, K, two of a head's gates, kRemovalTokens * removal_floats())]
   std::size_t scratch_floats = 0;  // of one thread
   PackedInput input;               // of D or HQ*V channels
   PackedInput hidden;              // of the SwiGLU, I channels
@@ -154,7 +155,7 @@ struct Pass {
   float* sink_turn = nullptr;      // [T, K/2] cosines, then sines
   float* p = nullptr;              // [T, HQ, slot lanes]
   float* o = nullptr;              // [T, HQ, channels]
-  // A recurrence, whose features are in p and write. A = lanes of a decay.
+  // A recurrence, whose features are in p and write but with a removal. A = lanes of a decay.
   float* low = nullptr;      // [T, rank], for each rank
   float* r = nullptr;        // [T, H, F]
   float* gate = nullptr;     // [T, HQ, V] output gate

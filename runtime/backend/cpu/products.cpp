@@ -18,13 +18,14 @@ constexpr std::size_t kBlockBytes = std::size_t{768}
                                     << 10;  // packs of a token block, of 2 MiB second cache
 // weights of an item; claiming one costs about 100 ns
 constexpr std::size_t kLeastItemBytes = std::size_t{12} << 10;
-// What kernels of many tokens take at once. Of blocks, two stay in the first cache.
+// Tiles that a kernel of many tokens takes at once; two of blocks fit the first cache.
 constexpr int kTilesTogether = 2, kFloatTilesTogether = 4;
+static_assert(kFloatTilesTogether * 16 <= kTilesTogether * kTokensTogether);  // one pack of floats
 
 /// Tiles whose rows are not all there, or whose outputs lie anywhere: through a buffer.
 void run_tiles_buffered(MatmulKernel kernel, const Product& p, const MatmulArgs& args, int tile,
                         int first, int count) {
-  float buffer[kTokensTogether * kFloatTilesTogether * kTileRows];
+  float buffer[kTokensTogether * kTilesTogether * kTileRows];
   MatmulArgs a = args;
   a.out = buffer;
   a.out_stride = a.n_tiles * kTileRows;

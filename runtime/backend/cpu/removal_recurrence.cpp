@@ -2,10 +2,11 @@
 // Per state head and token, with a removal:
 //   S <- diag(a) S + b (c^T S) + k v^T, of the S before,  o = scale S^T q,  bonus = sum q k w
 //
-// An item is a head: what some tokens feed it, in the thread's scratch, then the recurrence over them, and so on. Bound: one
-// token, the bytes of the state, read and written once; several, arithmetic: 5 multiply-adds a state element, state and
-// tokens in the first cache. The chunkwise form (a triangular solve per chunk) would not be the recurrence bit for bit, and the recurrence of a
-// token costs a twentieth of its matrix products.
+// An item of the loop is a head of a session, or some columns of it: it prepares up to 16 tokens in the thread's scratch,
+// runs the recurrence over them, and so on. Bound: one token, the bytes of the state, read and written once; several,
+// arithmetic: 5 multiply-adds a state element, state and tokens in the first two caches. The chunkwise form (a triangular
+// solve per chunk) would not be the recurrence bit for bit, and the recurrence of a token costs a twentieth of its matrix
+// products.
 #include <algorithm>
 #include <cmath>
 
@@ -15,6 +16,7 @@
 namespace runnel::cpu {
 namespace {
 
+constexpr int kColumnBlock = 64;
 constexpr float kLengthEps = 1e-6F;
 constexpr float kLeastLength = 1e-12F;
 constexpr float kBoundedDecay = -0.60653066F;  // -e^(-1/2)
@@ -116,18 +118,18 @@ void prepare_removal(const Pass& pass, int row, int head, const Fed& fed) {
   }
 }
 
-/// Asks for what the next token's head is prepared from: its row lies far behind.
 void prefetch_row(const float* from, int n) {
   for (int i = 0; i < n; i += 16) __builtin_prefetch(from + i);
 }
 
-void prepare_head(const Pass& pass, int t, int head, const Fed& fed) {
+/// Of several items that prepare a head, one keeps the bonus.
+void prepare_head(const Pass& pass, int t, int head, const Fed& fed, bool keep_bonus) {
   const LayerSpec& c = pass.spec();
   const RecurrenceSpec& spec = c.recurrence();
   const NativeLayer& n = pass.layout();
   const int dim = c.head_k_dim, heads = c.num_kv_heads, keys = heads / spec.values_per_key;
   const int row = t * heads + head, key = t * keys + head / spec.values_per_key;
-  if (t + 1 < pass.tokens) {
+  if (t + 1 < pass.tokens) {  // whose row is far away
     prefetch_row(pass.q + at(key + keys, dim), dim);
     prefetch_row(pass.k + at(key + keys, dim), dim);
     prefetch_row(pass.v + at(row + heads, c.head_v_dim), c.head_v_dim);
@@ -143,14 +145,15 @@ void prepare_head(const Pass& pass, int t, int head, const Fed& fed) {
   std::fill(fed.v + c.head_v_dim, fed.v + n.channels, 0.0F);
   prepare_decay(pass, row, head, fed.a);
   prepare_removal(pass, row, head, fed);
-  if (const float* w = of_head(pass.layer->bonus, head, dim); w != nullptr) {
+  if (const float* w = of_head(pass.layer->bonus, head, dim); w != nullptr && keep_bonus) {
     pass.bonus[row] = sum_in_lanes(dim, [&](int i) { return fed.q[i] * fed.k[i] * w[i]; });
   }
   if (spec.scale != 1.0F) multiply(fed.q, dim, spec.scale);
 }
 
-/// Tokens [first, first + count) of one head, at most kRemovalTokens.
-void run_tokens(const Pass& pass, CpuState& state, int head, int first, int count, float* scratch) {
+/// Columns [begin, end) of one head, tokens [first, first + count), at most kRemovalTokens.
+void run_tokens(const Pass& pass, CpuState& state, int head, int begin, int end, int first,
+                int count, float* scratch) {
   const NativeLayer& n = pass.layout();
   const std::ptrdiff_t stride = removal_floats(n);
   const int lanes = n.memory_lanes;
@@ -159,13 +162,15 @@ void run_tokens(const Pass& pass, CpuState& state, int head, int first, int coun
     return Fed{
         own, own + lanes, own + 2 * lanes, own + 3 * lanes, own + 4 * lanes, own + 5 * lanes};
   };
-  for (int t = 0; t < count; ++t) prepare_head(pass, first + t, head, fed_by(t));
+  for (int t = 0; t < count; ++t) prepare_head(pass, first + t, head, fed_by(t), begin == 0);
   const Fed fed = fed_by(0);
   const int heads = pass.spec().num_kv_heads;
   RecurrenceArgs a{};
   a.state = state.data() + n.head_offset(head) + n.memory_values();
   a.rows = n.memory;
-  a.dim = a.end = n.channels;
+  a.dim = n.channels;
+  a.begin = begin;
+  a.end = end;
   a.tokens = count;
   a.heads = 1;
   a.k = fed.k;
@@ -183,15 +188,24 @@ void run_tokens(const Pass& pass, CpuState& state, int head, int first, int coun
 }  // namespace
 
 void removal_recurrence(Pass& pass) {
-  const int heads = pass.spec().num_kv_heads;
-  pass.pool().for_each(static_cast<int>(pass.items.size()) * heads, [&](int i, int thread) {
-    const PassItem& item = pass.items[static_cast<std::size_t>(i / heads)];
-    float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
-    for (int t = 0; t < item.count; t += kRemovalTokens) {
-      run_tokens(pass, *item.state, i % heads, item.first + t,
-                 std::min(kRemovalTokens, item.count - t), scratch);
-    }
-  });
+  const int heads = pass.spec().num_kv_heads, channels = pass.layout().channels;
+  const int items = static_cast<int>(pass.items.size());
+  // A few wide heads are cut, so that all threads have some.
+  const int blocks =
+      items * heads < 2 * pass.pool().threads() ? divide_up(channels, kColumnBlock) : 1;
+  const int columns = round_up(divide_up(channels, blocks), 16), parts = heads * blocks;
+  const int together = std::max(1, ThreadPool::kMaxItems / parts);
+  for (int from = 0; from < items; from += together) {
+    pass.pool().for_each(std::min(together, items - from) * parts, [&](int i, int thread) {
+      const PassItem& item = pass.items[static_cast<std::size_t>(from + i / parts)];
+      const int begin = i % blocks * columns, end = std::min(channels, begin + columns);
+      float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
+      for (int t = 0; t < item.count; t += kRemovalTokens) {
+        run_tokens(pass, *item.state, i % parts / blocks, begin, end, item.first + t,
+                   std::min(kRemovalTokens, item.count - t), scratch);
+      }
+    });
+  }
 }
 
 }  // namespace runnel::cpu

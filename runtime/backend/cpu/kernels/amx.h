@@ -15,7 +15,8 @@ constexpr int kGroups = 4;          // whose sums are added while accumulators a
 constexpr int kSums = kPackTokens * kLanes;
 constexpr int kGroupLines =
     10;  // of a pack that are read: codes, scales, their products with the sums
-constexpr int kPacks = kTokensTogether / kPackTokens;
+constexpr int kPacks = kMostPacks;
+constexpr int kOutputSteps = 16;  // the last, which ask for the outputs' lines
 static_assert(kLanes == kTileRows);
 
 /// Steps of kGroups groups, then of one, that a row takes.
@@ -137,7 +138,8 @@ RUNNEL_INLINE void add_sums(const Group<kPackTokens>* acts, const Unpacked& w,
       const auto of_tile = [&](const float(&from)[kTiles][kGroups][kLanes], int tile)
                                RUNNEL_INLINE_LAMBDA { return load(from[tile][g]); };
       unroll<kTiles * kTokens>([&](auto j) RUNNEL_INLINE_LAMBDA {
-        constexpr int kTile = j % kTiles, kToken = part * kTokens + j / kTiles;
+        constexpr int kTile = decltype(j)::value % kTiles;
+        constexpr int kToken = decltype(part)::value * kTokens + decltype(j)::value / kTiles;
         const F c = to_float(_mm512_load_si512(sums[kTile][g] + kToken * kLanes));
         a[j] = fma(mul(c, splat(acts[g].d[kToken])), of_tile(w.scale, kTile), a[j]);
         if constexpr (Rows::kHasOther)
@@ -174,7 +176,7 @@ void tiles_of_packs(const MatmulArgs& m, int i, bool pair, NextLines& lines) {
   const ptrdiff_t stride = m.out_stride;
   constexpr int kTokens = kPacks * kPackTokens;
   // The outputs' lines: those of some tokens at each of the last steps.
-  const int steps = steps_of(groups), from = steps > kPackTokens ? steps - kPackTokens : 0;
+  const int steps = steps_of(groups), from = steps > kOutputSteps ? steps - kOutputSteps : 0;
   const int tokens_of_step = (kTokens + steps - from - 1) / (steps - from);
   int wanted = 0;
   const auto prefetch_outputs = [&](int step) RUNNEL_INLINE_LAMBDA {

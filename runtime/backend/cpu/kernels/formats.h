@@ -42,13 +42,12 @@ RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
     });
   }
 }
-/// How far ahead: so many bytes; where kRecordsAhead says so, at most that in whole records of a tile, at least one.
-constexpr ptrdiff_t ahead_of(ptrdiff_t record, ptrdiff_t bytes = kBytesAhead) {
-  if (!kRecordsAhead) return bytes;
-  return bytes > record ? bytes / record * record : record;
+/// How far ahead: at most kBytesAhead in whole records of a tile, at least one.
+constexpr ptrdiff_t ahead_of(ptrdiff_t record) {
+  return kBytesAhead > record ? kBytesAhead / record * record : record;
 }
 
-/// Kernels::fewest_packs and most_packs.
+/// How many packs kernels that take any number have at once: Kernels::fewest_packs and most_packs.
 constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
 
 /// MatmulArgs::next, some lines at each step of a product of several packs: in one burst they would fill the buffers that the
@@ -272,7 +271,7 @@ struct ScaleMin {
         scales(tile + 64 + sub * kLanes),
         d(as_halves(tile) + sub * kLanes) {}
   RUNNEL_INLINE void prefetch_ahead() const {
-    constexpr ptrdiff_t kAhead = ahead_of(kBlock.all, kBlockBytesAhead);
+    constexpr ptrdiff_t kAhead = ahead_of(kBlock.all);
     if ((group & 1) != 0) return;
     prefetch<W, kBlock.part / 64>(codes, kAhead);
     prefetch<W, 1>(d, kAhead + 32 * group);  // one of the four lines of the head

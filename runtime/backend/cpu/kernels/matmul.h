@@ -116,21 +116,27 @@ RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first, int token = 0) {
   }
 }
 
+/// Rows of inputs that are read side by side: lines of a power of two apart share a set of the first cache.
+constexpr int kFloatTokens = kLanes == kTileRows ? 8 : 4;
+
 template <int W, class Rows>
 void float_matmul(const MatmulArgs& m) {
-  constexpr int kParts = kBothHalves && W == 1 ? 2 : 1;
   int i = 0;
-  if constexpr (W <= 4) {
-    constexpr int kAtOnce = W == 1 ? 4 : 2;
-    for (; i + kAtOnce <= m.n_tiles; i += kAtOnce) float_tiles<W, kAtOnce, kParts, Rows>(m, i);
-  }
-  if constexpr (W == 16) {
+  if constexpr (W > kFloatTokens) {
     for (; i + 2 <= m.n_tiles; i += 2) {
-      float_tiles<8, 2, 1, Rows>(m, i);
-      float_tiles<8, 2, 1, Rows>(m, i, 8);
+      for (int t = 0; t < W; t += kFloatTokens) float_tiles<kFloatTokens, 2, 1, Rows>(m, i, t);
     }
+    for (; i < m.n_tiles; ++i) {
+      for (int t = 0; t < W; t += kFloatTokens) float_tiles<kFloatTokens, 1, 1, Rows>(m, i, t);
+    }
+  } else {
+    constexpr int kParts = kBothHalves && W == 1 ? 2 : 1;
+    if constexpr (W <= 4) {
+      constexpr int kAtOnce = W == 1 ? 4 : 2;
+      for (; i + kAtOnce <= m.n_tiles; i += kAtOnce) float_tiles<W, kAtOnce, kParts, Rows>(m, i);
+    }
+    for (; i < m.n_tiles; ++i) float_tiles<W, 1, kParts, Rows>(m, i);
   }
-  for (; i < m.n_tiles; ++i) float_tiles<W, 1, kParts, Rows>(m, i);
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 
 #include "runtime/backend/cpu/kernels/unroll.h"
 
-/// Defines Kernels::packs_matmul.
+/// The header that fills Kernels::packs_matmul.
 #define RUNNEL_PACKS_KERNELS "runtime/backend/cpu/kernels/halves.h"
 
 namespace runnel::cpu::RUNNEL_ISA {
@@ -20,10 +20,8 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = true;  // of a tile at once: halves.h
 constexpr bool kPairs = false;      // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched (Zen 3), and those of Q4_K and Q5_K.
-constexpr int kBytesAhead = 2304, kBlockBytesAhead = kBytesAhead;
-constexpr bool kRecordsAhead = true;  // in whole records of a tile
-constexpr int kAheadInto = 3;         // the cache that they go to: 3 the first, 2 the second
+// About: how far ahead weights of few tokens are prefetched (Zen 3), and into which cache: 3 the first, 2 the second.
+constexpr int kBytesAhead = 2304, kAheadInto = 3;
 using F = __m256;
 using I = __m256i;
 using B = __m256i;
@@ -172,7 +170,6 @@ inline I shift_right(I a) {
 inline I load_u8(const uint8_t* p) {
   return _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p)));
 }
-inline I add_int(I a, I b) { return _mm256_add_epi32(a, b); }
 
 }  // namespace
 }  // namespace runnel::cpu::RUNNEL_ISA

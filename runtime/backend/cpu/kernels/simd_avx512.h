@@ -5,7 +5,7 @@
 #include <immintrin.h>
 
 #if defined(__AVX512VNNI__)
-/// Defines Kernels::packs_matmul.
+/// The header that fills Kernels::packs_matmul.
 #define RUNNEL_PACKS_KERNELS "runtime/backend/cpu/kernels/two_tiles.h"
 #endif
 
@@ -25,16 +25,13 @@ constexpr bool kTwoTiles = false;
 #endif
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-// About: how far ahead weights of one token are prefetched, and those of Q4_K and Q5_K; where the matrix unit is, fewer misses
-// can wait, and a whole record is too far.
+// About: how far ahead weights of few tokens are prefetched, and into which cache: 3 the first, 2 the second.
 #if defined(__AMX_INT8__)
-constexpr int kBytesAhead = 2304, kBlockBytesAhead = 1024;
-constexpr bool kRecordsAhead = false;
+constexpr int kBytesAhead = 4608,
+              kAheadInto = 2;  // the first cache of these processors awaits only 16 lines
 #else
-constexpr int kBytesAhead = 4608, kBlockBytesAhead = kBytesAhead;
-constexpr bool kRecordsAhead = true;
+constexpr int kBytesAhead = 4608, kAheadInto = 3;
 #endif
-constexpr int kAheadInto = 3;  // the cache that they go to: 3 the first, 2 the second
 using F = __m512;
 using I = __m512i;
 using B = __m512i;
@@ -156,7 +153,6 @@ inline I shift_right(I a) {
 inline I load_u8(const uint8_t* p) {
   return _mm512_cvtepu8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
-inline I add_int(I a, I b) { return _mm512_add_epi32(a, b); }
 
 }  // namespace
 }  // namespace runnel::cpu::RUNNEL_ISA

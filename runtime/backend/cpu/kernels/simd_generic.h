@@ -17,10 +17,8 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched, and those of Q4_K and Q5_K.
-constexpr int kBytesAhead = 4608, kBlockBytesAhead = kBytesAhead;
-constexpr bool kRecordsAhead = true;  // in whole records of a tile
-constexpr int kAheadInto = 2;         // the cache that they go to: 3 the first, 2 the second
+// About: how far ahead weights of few tokens are prefetched, and into which cache: 3 the first, 2 the second.
+constexpr int kBytesAhead = 4608, kAheadInto = 2;
 using F = float __attribute__((vector_size(16)));
 using I = int32_t __attribute__((vector_size(16)));
 using B = uint8_t __attribute__((vector_size(16)));
@@ -134,7 +132,6 @@ inline I shift_right(I a) {
   return a >> kBits;
 }
 inline I load_u8(const uint8_t* p) { return I{p[0], p[1], p[2], p[3]}; }
-inline I add_int(I a, I b) { return a + b; }
 
 }  // namespace
 }  // namespace runnel::cpu::RUNNEL_ISA

@@ -15,10 +15,8 @@ constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = true;  // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched, and those of Q4_K and Q5_K.
-constexpr int kBytesAhead = 4608, kBlockBytesAhead = kBytesAhead;
-constexpr bool kRecordsAhead = true;  // in whole records of a tile
-constexpr int kAheadInto = 2;         // the cache that they go to: 3 the first, 2 the second
+// About: how far ahead weights of few tokens are prefetched, and into which cache: 3 the first, 2 the second.
+constexpr int kBytesAhead = 4608, kAheadInto = 2;
 using F = float32x4_t;
 using I = int32x4_t;
 using B = uint8x16_t;
@@ -173,7 +171,6 @@ inline I load_u8(const uint8_t* p) {
   const uint16x8_t halves = vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(word)));
   return vreinterpretq_s32_u32(vmovl_u16(vget_low_u16(halves)));
 }
-inline I add_int(I a, I b) { return vaddq_s32(a, b); }
 
 }  // namespace
 }  // namespace runnel::cpu::RUNNEL_ISA

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised products of many tokens on registers of a whole tile, with VNNI: two tiles at once, so that an input is broadcast
 // once for both. Of several packs a tile is unpacked once for all, some groups after the other.
-// Bound: of the dot instructions, which are 8 of 11 for a group of 32 inputs, a token and a tile; with minima 8 of 12.
+// Bound: the dot instructions, 8 of 11 for a group of 32 inputs, a token and a tile (of 12 with minima).
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {
@@ -121,8 +121,8 @@ void two_tiles_of_packs(const MatmulArgs& m, int i, NextLines& lines) {
 template <template <int> class Format>
 void packs_matmul(const MatmulArgs& m) {
   const int groups = m.cols / 32, pairs = m.n_tiles / 2;
-  const int steps = pairs * ((groups + kChunk - 1) / kChunk) * m.packs;
-  NextLines lines(m, steps > 0 ? steps : 1);
+  const int chunks = (groups + kChunk - 1) / kChunk;
+  NextLines lines(m, (pairs * chunks + m.n_tiles % 2) * m.packs);
   for (int i = 0; i < pairs; ++i) two_tiles_of_packs<Format>(m, 2 * i, lines);
   if (m.n_tiles % 2 == 0) return;
   MatmulArgs last = m;
@@ -130,6 +130,7 @@ void packs_matmul(const MatmulArgs& m) {
   last.tiles = m.tiles + static_cast<size_t>(2 * pairs) * m.tile_bytes;
   last.out = m.out + 2 * pairs * kTileRows;
   for (int p = 0; p < m.packs; ++p) {
+    lines.ask();
     quantised_matmul<kWide, Format>(last);
     last.acts += static_cast<ptrdiff_t>(groups) * kWide * static_cast<ptrdiff_t>(kGroupBytes);
     last.out += kWide * m.out_stride;
