@@ -70,7 +70,7 @@ TEST_P(CpuKernels, ExponentialsOfScaledNumbersAreNear) {
   std::vector<float> x;
   for (float v = 0.0F; v <= 100.0F; v += 0.37F) x.push_back(v);
   std::vector<float> out = x;
-  kernels_.exp_scaled(out.data(), static_cast<int>(x.size()), kBy);
+  kernels_.exp_of(out.data(), static_cast<int>(x.size()), kBy, 0.0F);
   for (std::size_t i = 0; i < x.size(); ++i) {
     const double expected = std::exp(static_cast<double>(kBy * x[i]));
     EXPECT_NEAR(out[i], expected, kTolerance * expected) << x[i];

@@ -75,7 +75,7 @@ void features(const Pass& pass, const float* x, const float* y, const float* y2,
         out[dim + i] = -out[i];
         largest = std::max(largest, std::fabs(out[i]));
       }
-      pass.kernels().exp_less(out, 2 * dim, largest);
+      pass.kernels().exp_of(out, 2 * dim, 1.0F, largest);
       float sum = 0.0F;
       for (int i = 0; i < 2 * dim; ++i) sum += out[i];
       for (int i = 0; i < 2 * dim; ++i) out[i] /= sum;
@@ -165,7 +165,7 @@ void prepare_head(const Pass& pass, const DeviceLayer& w, int t, int head, float
              {w.q_map_bias, w.q_map2_bias}, spec.feature_norm_q, out);
     if (spec.rotary) rotate(out, half, turn, out);
     if (spec.feature_map == FeatureMap::exponential) {
-      pass.kernels().exp_less(out, dim, *std::max_element(out, out + dim));
+      pass.kernels().exp_of(out, dim, 1.0F, *std::max_element(out, out + dim));
     }
     if (slots) continue;
     for (int i = 0; i < c.feature_dim(); ++i) out[i] *= spec.scale;
@@ -220,7 +220,7 @@ void scan_head(const Pass& pass, const PassItem& item, int head, float* extra) {
       const float largest = first ? own : std::max(extra[0], own);
       const float shrink = first ? 0.0F : std::exp(extra[0] - largest);
       for (int i = 0; i < c.gate_dim(); ++i) decay[i] *= shrink;
-      pass.kernels().exp_less(write, c.head_k_dim, largest);
+      pass.kernels().exp_of(write, c.head_k_dim, 1.0F, largest);
       extra[0] = largest;
     }
   }
@@ -317,7 +317,7 @@ void map_elements(const Kernels& kernels, FeatureMap map, const float* x, int n,
       return;
     case FeatureMap::elu:
       for (int i = 0; i < n; ++i) out[i] = std::min(x[i], 0.0F);
-      kernels.exp_less(out, n, 0.0F);
+      kernels.exp_of(out, n, 1.0F, 0.0F);
       for (int i = 0; i < n; ++i) out[i] += std::max(x[i], 0.0F);  // e^0 = 1 where x > 0
       return;
     case FeatureMap::identity:

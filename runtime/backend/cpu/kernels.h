@@ -201,10 +201,8 @@ struct Kernels {
   void (*gates)(const float* f, const float* bias, int n, float tau, float floor, float* alpha,
                 float* write);
 
-  /// x = e^(x - less)
-  void (*exp_less)(float* x, int n, float less);
-  /// x = e^(by x)
-  void (*exp_scaled)(float* x, int n, float by);
+  /// x = e^(by x - less)
+  void (*exp_of)(float* x, int n, float by, float less);
 
   void (*slot_keys)(const SlotKeysArgs&);
   void (*slot_softmax)(const SlotSoftmaxArgs&);

@@ -25,13 +25,7 @@ Kernels kernels() {
   all.matmul[kTileQ5_K][0] = quantised_matmul<1, Q5_K>;
   all.matmul[kTileQ6_K][0] = quantised_matmul<1, Q6_K>;
   all.matmul[kTileWide][0] = quantised_matmul<1, Wide>;
-  all.packs_matmul[kTileQ8_0] = packs_matmul<Q8_0>;
-  all.packs_matmul[kTileQ4_0] = packs_matmul<Q4_0>;
-  all.packs_matmul[kTileQ4_1] = packs_matmul<Q4_1>;
-  all.packs_matmul[kTileQ5_0] = packs_matmul<Q5_0>;
-  all.packs_matmul[kTileQ4_K] = packs_matmul<Q4_K>;
-  all.packs_matmul[kTileQ5_K] = packs_matmul<Q5_K>;
-  all.fewest_packs = all.most_packs = kPacks;
+  add_one_scale_packs<kPacks, kPacks>(all);
   all.int8_peak = int8_peak;
   return all;
 }

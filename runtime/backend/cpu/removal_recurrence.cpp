@@ -73,7 +73,7 @@ void prepare_decay(const Pass& pass, int row, int head, float* a) {
     }
     case Decay::bounded:
       pass.kernels().sigmoid(f, bias, dim, a);
-      pass.kernels().exp_scaled(a, dim, kBoundedDecay);
+      pass.kernels().exp_of(a, dim, kBoundedDecay, 0.0F);
       return;
   }
 }
@@ -191,9 +191,8 @@ void removal_recurrence(Pass& pass) {
   const int heads = pass.spec().num_kv_heads, channels = pass.layout().channels;
   const int items = static_cast<int>(pass.items.size());
   // A few wide heads are cut, so that all threads have some.
-  const int blocks =
-      items * heads < 2 * pass.pool().threads() ? divide_up(channels, kColumnBlock) : 1;
-  const int columns = round_up(divide_up(channels, blocks), 16), parts = heads * blocks;
+  const int columns = items * heads < 2 * pass.pool().threads() ? kColumnBlock : channels;
+  const int blocks = divide_up(channels, columns), parts = heads * blocks;
   const int together = std::max(1, ThreadPool::kMaxItems / parts);
   for (int from = 0; from < items; from += together) {
     pass.pool().for_each(std::min(together, items - from) * parts, [&](int i, int thread) {

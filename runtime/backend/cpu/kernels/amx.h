@@ -13,8 +13,8 @@ constexpr int kPackTokens = kWide;  // rows of the matrix unit's first operand
 constexpr int kTiles = 2;           // weight tiles together
 constexpr int kGroups = 4;          // whose sums are added while accumulators are in registers
 constexpr int kSums = kPackTokens * kLanes;
-constexpr int kGroupLines =
-    10;  // of a pack that are read: codes, scales, their products with the sums
+// Lines of a group that are read: codes, scales, their products with the sums.
+constexpr int kGroupLines = 10;
 constexpr int kPacks = kMostPacks;
 constexpr int kOutputSteps = 16;  // the last, which ask for the outputs' lines
 static_assert(kLanes == kTileRows);

@@ -128,22 +128,12 @@ void swiglu(float* gate, const float* up, int n) {
       });
 }
 
-void exp_less(float* x, int n, float less) {
-  const F shift = splat(less);
+void exp_of(float* x, int n, float by, float less) {
+  const F scale = splat(by), shift = splat(less);
+  const auto of = [&](F v) { return exp(sub(mul(v, scale), shift)); };
   for_registers(
-      n, [&](int at) { store(x + at, exp(sub(load(x + at), shift))); },
-      [&](int at, int count) {
-        store_some(x + at, count, exp(sub(load_some(x + at, count), shift)));
-      });
-}
-
-void exp_scaled(float* x, int n, float by) {
-  const F scale = splat(by);
-  for_registers(
-      n, [&](int at) { store(x + at, exp(mul(load(x + at), scale))); },
-      [&](int at, int count) {
-        store_some(x + at, count, exp(mul(load_some(x + at, count), scale)));
-      });
+      n, [&](int at) { store(x + at, of(load(x + at))); },
+      [&](int at, int count) { store_some(x + at, count, of(load_some(x + at, count))); });
 }
 
 void gates(const float* f, const float* bias, int n, float tau, float floor, float* alpha,

@@ -50,6 +50,10 @@ constexpr ptrdiff_t ahead_of(ptrdiff_t record) {
 /// How many packs kernels that take any number have at once: Kernels::fewest_packs and most_packs.
 constexpr int kFewestPacks = 2, kMostPacks = kTokensTogether / kWide;
 
+/// Kernels::packs_matmul of an instruction set, in the header that has it.
+template <template <int> class Format>
+void packs_matmul(const MatmulArgs& m);
+
 /// MatmulArgs::next, some lines at each step of a product of several packs: in one burst they would fill the buffers that the
 /// product's own loads need.
 class NextLines {
@@ -439,6 +443,20 @@ struct Wide {
     add_by_halves<Wide>(acc, w, a);
   }
 };
+
+/// packs_matmul() of the formats with one scale for a group, from kFewest to kMost packs. A template, since some instruction
+/// sets have none.
+template <int kFewest, int kMost>
+void add_one_scale_packs(Kernels& all) {
+  all.packs_matmul[kTileQ8_0] = packs_matmul<Q8_0>;
+  all.packs_matmul[kTileQ4_0] = packs_matmul<Q4_0>;
+  all.packs_matmul[kTileQ4_1] = packs_matmul<Q4_1>;
+  all.packs_matmul[kTileQ5_0] = packs_matmul<Q5_0>;
+  all.packs_matmul[kTileQ4_K] = packs_matmul<Q4_K>;
+  all.packs_matmul[kTileQ5_K] = packs_matmul<Q5_K>;
+  all.fewest_packs = kFewest;
+  all.most_packs = kMost;
+}
 
 }  // namespace
 }  // namespace runnel::cpu::RUNNEL_ISA

@@ -156,13 +156,9 @@ void packs_matmul(const MatmulArgs& m) {
 }
 
 void add_packs_matmul(Kernels& all) {
-  constexpr MatmulKernel kProducts[] = {packs_matmul<Q8_0>, packs_matmul<Q4_0>, packs_matmul<Q4_1>,
-                                        packs_matmul<Q5_0>, packs_matmul<Q4_K>, packs_matmul<Q5_K>,
-                                        packs_matmul<Q6_K>, packs_matmul<Wide>};
-  constexpr size_t kCount = sizeof(kProducts) / sizeof(kProducts[0]);
-  for (size_t i = 0; i < kCount; ++i) all.packs_matmul[kTileFormats - kCount + i] = kProducts[i];
-  all.fewest_packs = kFewestPacks;
-  all.most_packs = kMostPacks;
+  add_one_scale_packs<kFewestPacks, kMostPacks>(all);
+  all.packs_matmul[kTileQ6_K] = packs_matmul<Q6_K>;
+  all.packs_matmul[kTileWide] = packs_matmul<Wide>;
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 
+#include "runtime/backend/cpu/kernels/simd_sse.h"
 #include "runtime/backend/cpu/kernels/unroll.h"
 
 /// The header that fills Kernels::packs_matmul.
@@ -72,11 +73,6 @@ inline int32_t sum_int(I a) {
   s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0x4E));
   s = _mm_add_epi32(s, _mm_shuffle_epi32(s, 0xB1));
   return _mm_cvtsi128_si32(s);
-}
-/// The sum of 16 int8.
-inline int32_t sum_bytes(__m128i a) {
-  const __m128i halves = _mm_sad_epu8(_mm_xor_si128(a, _mm_set1_epi8(-128)), _mm_setzero_si128());
-  return _mm_cvtsi128_si32(_mm_add_epi32(halves, _mm_unpackhi_epi64(halves, halves))) - 16 * 128;
 }
 /// Stores 16 codes as int8; their sum.
 inline int32_t store_codes(int8_t* p, const I (&codes)[2]) {

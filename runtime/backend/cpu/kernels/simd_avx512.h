@@ -4,6 +4,8 @@
 
 #include <immintrin.h>
 
+#include "runtime/backend/cpu/kernels/simd_sse.h"
+
 #if defined(__AVX512VNNI__)
 /// The header that fills Kernels::packs_matmul.
 #define RUNNEL_PACKS_KERNELS "runtime/backend/cpu/kernels/two_tiles.h"
@@ -70,11 +72,6 @@ inline F pow2(I n) {
 }
 inline I splat_int(int32_t v) { return _mm512_set1_epi32(v); }
 inline int32_t sum_int(I a) { return _mm512_reduce_add_epi32(a); }
-/// The sum of 16 int8.
-inline int32_t sum_bytes(__m128i a) {
-  const __m128i halves = _mm_sad_epu8(_mm_xor_si128(a, _mm_set1_epi8(-128)), _mm_setzero_si128());
-  return _mm_cvtsi128_si32(_mm_add_epi32(halves, _mm_unpackhi_epi64(halves, halves))) - 16 * 128;
-}
 /// Stores 16 codes as int8; their sum.
 inline int32_t store_codes(int8_t* p, const I (&codes)[1]) {
   const __m128i bytes = _mm512_cvtsepi32_epi8(codes[0]);

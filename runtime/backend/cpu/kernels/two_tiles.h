@@ -137,16 +137,7 @@ void packs_matmul(const MatmulArgs& m) {
   }
 }
 
-void add_packs_matmul(Kernels& all) {
-  all.packs_matmul[kTileQ8_0] = packs_matmul<Q8_0>;
-  all.packs_matmul[kTileQ4_0] = packs_matmul<Q4_0>;
-  all.packs_matmul[kTileQ4_1] = packs_matmul<Q4_1>;
-  all.packs_matmul[kTileQ5_0] = packs_matmul<Q5_0>;
-  all.packs_matmul[kTileQ4_K] = packs_matmul<Q4_K>;
-  all.packs_matmul[kTileQ5_K] = packs_matmul<Q5_K>;
-  all.fewest_packs = kFewestPacks;
-  all.most_packs = kMostPacks;
-}
+void add_packs_matmul(Kernels& all) { add_one_scale_packs<kFewestPacks, kMostPacks>(all); }
 
 }  // namespace
 }  // namespace runnel::cpu::RUNNEL_ISA
