@@ -151,9 +151,14 @@ void prepare_head(const Pass& pass, int t, int head, const Fed& fed, bool keep_b
   if (spec.scale != 1.0F) multiply(fed.q, dim, spec.scale);
 }
 
-/// Columns [begin, end) of one head, tokens [first, first + count), at most kRemovalTokens.
-void run_tokens(const Pass& pass, CpuState& state, int head, int begin, int end, int first,
-                int count, float* scratch) {
+/// Columns [begin, end) of a head.
+struct Columns {
+  int head, begin, end;
+};
+
+/// Tokens [first, first + count), at most kRemovalTokens.
+void run_tokens(const Pass& pass, CpuState& state, const Columns& columns, int first, int count,
+                float* scratch) {
   const NativeLayer& n = pass.layout();
   const std::ptrdiff_t stride = removal_floats(n);
   const int lanes = n.memory_lanes;
@@ -162,15 +167,17 @@ void run_tokens(const Pass& pass, CpuState& state, int head, int begin, int end,
     return Fed{
         own, own + lanes, own + 2 * lanes, own + 3 * lanes, own + 4 * lanes, own + 5 * lanes};
   };
-  for (int t = 0; t < count; ++t) prepare_head(pass, first + t, head, fed_by(t), begin == 0);
+  const int head = columns.head;
+  for (int t = 0; t < count; ++t)
+    prepare_head(pass, first + t, head, fed_by(t), columns.begin == 0);
   const Fed fed = fed_by(0);
   const int heads = pass.spec().num_kv_heads;
   RecurrenceArgs a{};
   a.state = state.data() + n.head_offset(head) + n.memory_values();
   a.rows = n.memory;
   a.dim = n.channels;
-  a.begin = begin;
-  a.end = end;
+  a.begin = columns.begin;
+  a.end = columns.end;
   a.tokens = count;
   a.heads = 1;
   a.k = fed.k;
@@ -196,12 +203,13 @@ void removal_recurrence(Pass& pass) {
   const int together = std::max(1, ThreadPool::kMaxItems / parts);
   for (int from = 0; from < items; from += together) {
     pass.pool().for_each(std::min(together, items - from) * parts, [&](int i, int thread) {
-      const PassItem& item = pass.items[static_cast<std::size_t>(from + i / parts)];
-      const int begin = i % blocks * columns, end = std::min(channels, begin + columns);
+      const int at_item = from + i / parts, begin = i % blocks * columns;
+      const PassItem& item = pass.items[static_cast<std::size_t>(at_item)];
+      const Columns own{i % parts / blocks, begin, std::min(channels, begin + columns)};
       float* scratch = pass.scratch + static_cast<std::size_t>(thread) * pass.scratch_floats;
       for (int t = 0; t < item.count; t += kRemovalTokens) {
-        run_tokens(pass, *item.state, i % parts / blocks, begin, end, item.first + t,
-                   std::min(kRemovalTokens, item.count - t), scratch);
+        run_tokens(pass, *item.state, own, item.first + t, std::min(kRemovalTokens, item.count - t),
+                   scratch);
       }
     });
   }
