@@ -26,6 +26,8 @@ std::string_view isa_name(Isa isa) {
       return "avx512";
     case Isa::avx512_vnni:
       return "avx512_vnni";
+    case Isa::avx512_zen4:
+      return "avx512_zen4";
     case Isa::avx512_amx:
       return "avx512_amx";
     case Isa::neon:
@@ -49,6 +51,9 @@ bool has_avx_vnni() {
   asm volatile("cpuid" : "=a"(a), "=b"(b), "=c"(c), "=d"(d) : "a"(7), "c"(1));
   return (a & (1U << 4)) != 0;
 }
+
+/// AMD's family 19h: Zen 3 and 4.
+bool is_zen4() { return __builtin_cpu_is("amdfam19h") != 0; }
 
 bool has_amx_int8() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -85,6 +90,7 @@ std::vector<Isa> supported_isas() {
   if (avx512) found.push_back(Isa::avx512);
   const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
   if (vnni) found.push_back(Isa::avx512_vnni);
+  if (vnni && is_zen4()) found.push_back(Isa::avx512_zen4);
   if (vnni && has_amx_int8() && may_use_amx()) found.push_back(Isa::avx512_amx);
 #elif defined(__aarch64__)
   found.push_back(Isa::neon);
@@ -114,6 +120,8 @@ std::optional<Kernels> find_kernels(Isa isa) {
       return avx512::kernels();
     case Isa::avx512_vnni:
       return avx512_vnni::kernels();
+    case Isa::avx512_zen4:
+      return avx512_zen4::kernels();
     case Isa::avx512_amx:
       return avx512_amx::kernels();
 #elif defined(__aarch64__)

@@ -17,6 +17,7 @@ enum class Isa {
   avx_vnni,     // AVX2 and AVX-VNNI
   avx512,       // F, BW, DQ, VL
   avx512_vnni,  // the same and VNNI
+  avx512_zen4,  // the same as AMD's Zen 4 likes it
   avx512_amx,   // the same and AMX for int8, where the system lets the process have its registers
   neon,         // ARMv8.0
   neon_dotprod,

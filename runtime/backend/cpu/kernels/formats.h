@@ -37,9 +37,10 @@ struct Weights {
 template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
   if constexpr (W <= 8) {
-    unroll<kLines>([&](auto i) RUNNEL_INLINE_LAMBDA {
-      __builtin_prefetch(static_cast<const uint8_t*>(p) + ahead + 64 * i, 0, kAheadInto);
-    });
+    const auto* const at = static_cast<const uint8_t*>(p) + ahead;
+    if (kAheadOfPage < kPage && reinterpret_cast<uintptr_t>(at) % kPage >= kAheadOfPage) return;
+    unroll<kLines>([&](auto i)
+                       RUNNEL_INLINE_LAMBDA { __builtin_prefetch(at + 64 * i, 0, kAheadInto); });
   }
 }
 /// How far ahead: at most kBytesAhead in whole records of a tile, at least one.

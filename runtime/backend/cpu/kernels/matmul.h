@@ -118,13 +118,16 @@ RUNNEL_INLINE void float_tiles(const MatmulArgs& m, int first, int token = 0) {
 
 /// Rows of inputs that are read side by side: lines of a power of two apart share a set of the first cache.
 constexpr int kFloatTokens = kLanes == kTileRows ? 8 : 4;
+/// Tiles that share a broadcast input.
+constexpr int kFloatTiles = kFreeBroadcasts ? 1 : 2;
 
 template <int W, class Rows>
 void float_matmul(const MatmulArgs& m) {
   int i = 0;
   if constexpr (W > kFloatTokens) {
-    for (; i + 2 <= m.n_tiles; i += 2) {
-      for (int t = 0; t < W; t += kFloatTokens) float_tiles<kFloatTokens, 2, 1, Rows>(m, i, t);
+    for (; i + kFloatTiles <= m.n_tiles; i += kFloatTiles) {
+      for (int t = 0; t < W; t += kFloatTokens)
+        float_tiles<kFloatTokens, kFloatTiles, 1, Rows>(m, i, t);
     }
     for (; i < m.n_tiles; ++i) {
       for (int t = 0; t < W; t += kFloatTokens) float_tiles<kFloatTokens, 1, 1, Rows>(m, i, t);

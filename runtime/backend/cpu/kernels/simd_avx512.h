@@ -27,12 +27,23 @@ constexpr bool kTwoTiles = false;
 #endif
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched, and into which cache: 3 the first, 2 the second.
-#if defined(__AMX_INT8__)
-constexpr int kBytesAhead = 4608,
-              kAheadInto = 2;  // the first cache of these processors awaits only 16 lines
+// About: how far ahead weights of few tokens are prefetched, into which cache (3 the first, 2 the second), and how much of a
+// page at its beginning.
+#if defined(RUNNEL_ZEN4)
+// The hardware follows a stream through its page by itself, and better where no line of it has been asked for.
+constexpr int kBytesAhead = 4608, kAheadInto = 2, kAheadOfPage = 1024;
+#elif defined(__AMX_INT8__)
+// The first cache of these processors awaits only 16 lines.
+constexpr int kBytesAhead = 4608, kAheadInto = 2, kAheadOfPage = kPage;
 #else
-constexpr int kBytesAhead = 4608, kAheadInto = 3;
+constexpr int kBytesAhead = 4608, kAheadInto = 3, kAheadOfPage = kPage;
+#endif
+#if defined(RUNNEL_ZEN4)
+// A register of 16 lanes goes through in two halves, so that an operand that is broadcast from memory costs nothing, and a
+// register that it fills first does.
+constexpr bool kFreeBroadcasts = true;
+#else
+constexpr bool kFreeBroadcasts = false;
 #endif
 using F = __m512;
 using I = __m512i;
@@ -106,15 +117,15 @@ template <int kMax>
 inline I dot_step(I acc, B w, B a) {
   return _mm512_dpbusd_epi32(acc, w, a);
 }
-/// Four inputs, broadcast by the instruction itself: GCC 12 loads them into a register first.
+/// The same of four inputs, broadcast by the instruction itself: GCC 12 loads them into a register first.
+inline I dot_four(I acc, B w, const int8_t* a) {
+  using Four [[gnu::may_alias]] = int32_t;
+  asm("vpdpbusd %2%{1to16%}, %1, %0" : "+v"(acc) : "v"(w), "m"(*reinterpret_cast<const Four*>(a)));
+  return acc;
+}
 template <int kMax, int kSteps>
 inline I dot(I acc, const B* w, const int8_t* a) {
-  using Four [[gnu::may_alias]] = int32_t;
-  for (int s = 0; s < kSteps; ++s) {
-    asm("vpdpbusd %2%{1to16%}, %1, %0"
-        : "+v"(acc)
-        : "v"(w[s]), "m"(*reinterpret_cast<const Four*>(a + 4 * s)));
-  }
+  for (int s = 0; s < kSteps; ++s) acc = dot_four(acc, w[s], a + 4 * s);
   return acc;
 }
 #else

@@ -28,9 +28,15 @@ RUNNEL_INLINE void add_two_tiles(const TwoTiles& w, const Group<W>& a, float (*a
     });
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
       unroll<kBatchTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
-        const B x = four(a.q[first + t] + 4 * s);
-        c[2 * t] = dot_step<Format<W>::kMax>(c[2 * t], w.of[0].w[s], x);
-        c[2 * t + 1] = dot_step<Format<W>::kMax>(c[2 * t + 1], w.of[1].w[s], x);
+        const int8_t* const x = a.q[first + t] + 4 * s;
+        if constexpr (kFreeBroadcasts) {
+          c[2 * t] = dot_four(c[2 * t], w.of[0].w[s], x);
+          c[2 * t + 1] = dot_four(c[2 * t + 1], w.of[1].w[s], x);
+        } else {
+          const B both = four(x);
+          c[2 * t] = dot_step<Format<W>::kMax>(c[2 * t], w.of[0].w[s], both);
+          c[2 * t + 1] = dot_step<Format<W>::kMax>(c[2 * t + 1], w.of[1].w[s], both);
+        }
       });
     });
     unroll<2 * kBatchTokens>([&](auto j) RUNNEL_INLINE_LAMBDA {
