@@ -351,17 +351,19 @@ struct Q6_K {
       : part(tile + kQ6_KPairHead + kBlock.head + sub * kLanes * 4),
         scales(reinterpret_cast<const int8_t*>(tile) + kQ6_KPairHead + sub * kLanes),
         d(as_halves(tile) + sub * kLanes) {}
+  static constexpr ptrdiff_t kAhead = ahead_of(kPair);
   RUNNEL_INLINE void prefetch_ahead() const {
-    constexpr ptrdiff_t kAhead = ahead_of(kPair);
     prefetch<W, kBlock.part / 256>(part + (group & 3) * (kBlock.part / 4), kAhead);
     if ((group & 1) == 0) prefetch<W, 1>(scales, kAhead);
     if (group == 0) prefetch<W, 1>(d, kAhead);
   }
-  RUNNEL_INLINE void next(Weights& w) {
+  RUNNEL_INLINE void load_scales(int n, Weights& w) const {  // of group + n
     const F by = load_f16(d);
-    w.scale = mul(load_i8(scales), by);
-    w.other = mul(load_i8(scales + kTileRows), by);
-    scales += 2 * kTileRows;
+    w.scale = mul(load_i8(scales + n * 2 * kTileRows), by);
+    w.other = mul(load_i8(scales + (n * 2 + 1) * kTileRows), by);
+  }
+  RUNNEL_INLINE void next(Weights& w) {
+    load_scales(0, w);
     switch (group & 3) {
       case 0:
         codes<0>(w);
@@ -376,7 +378,12 @@ struct Q6_K {
         codes<3>(w);
         part += kBlock.part;
     }
-    if (++group == 8) {
+    step(1);
+  }
+  RUNNEL_INLINE void step(int groups) {
+    scales += groups * 2 * kTileRows;
+    group += groups;
+    if (group == 8) {
       group = 0;
       const ptrdiff_t head = second ? kQ6_KPairHead : 0;
       part += kBlock.head + head;
@@ -408,6 +415,40 @@ struct Q6_K {
   }
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     add_by_halves<Q6_K>(acc, w, a);
+  }
+  /// The four groups of a half, one token: each line is read once and behind the one before it, as the hardware that follows a
+  /// stream wants it. Needs 32 registers.
+  static constexpr int kHalfGroups = 4;
+  RUNNEL_INLINE F add_half(const Group<W>* a, F acc) {
+    prefetch<W, 2>(scales, kAhead);
+    if (group == 0) prefetch<W, 1>(d, kAhead);
+    I c[kHalfGroups][2];
+    unroll<kHalfGroups>([&](auto n) RUNNEL_INLINE_LAMBDA {
+      c[n][0] = start<0>(a[n], 0);
+      c[n][1] = start<1>(a[n], 0);
+    });
+    B low[16];
+    unroll<16>([&](auto s) RUNNEL_INLINE_LAMBDA { low[s] = load_in_order(part + 64 * s); });
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+      prefetch<W, kBlock.part / 512>(part + s * (kBlock.part / 8), kAhead);
+      const B high = load_in_order(part + 1024 + 64 * s);
+      const B w[kHalfGroups] = {either(low_half(low[s]), two_bits_at_4<0>(high)),
+                                either(low_half(low[s + 8]), two_bits_at_4<2>(high)),
+                                either(high_half(low[s]), two_bits_at_4<4>(high)),
+                                either(high_half(low[s + 8]), two_bits_at_4<6>(high))};
+      unroll<kHalfGroups>([&](auto n) RUNNEL_INLINE_LAMBDA {
+        I& sum = c[n][s / 4];
+        sum = dot<kHalfMax, 1>(sum, w + n, a[n].q[0] + 4 * s);
+      });
+    });
+    unroll<kHalfGroups>([&](auto n) RUNNEL_INLINE_LAMBDA {
+      Weights w;
+      load_scales(n, w);
+      acc = finish(acc, c[n][0], c[n][1], w, a[n], 0);
+    });
+    part += kBlock.part;
+    step(kHalfGroups);
+    return acc;
   }
 };
 

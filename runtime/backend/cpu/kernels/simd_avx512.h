@@ -91,6 +91,12 @@ inline int32_t store_codes(int8_t* p, const I (&codes)[1]) {
 }
 
 inline B load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
+/// The same, neither again for another use nor before the loads in order that are written before it.
+inline B load_in_order(const uint8_t* p) {
+  B loaded = load_bytes(p);
+  asm volatile("" : "+v"(loaded));
+  return loaded;
+}
 inline B low_half(B a) { return _mm512_and_si512(a, _mm512_set1_epi8(15)); }
 inline B high_half(B a) { return low_half(_mm512_srli_epi16(a, 4)); }
 template <int kBit>
