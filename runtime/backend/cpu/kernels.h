@@ -14,11 +14,11 @@ namespace runnel::cpu {
 // across lanes. A tile is stored in the order in which kernels read it, in records of whole cache lines, so that a run of
 // tiles is one stream.
 //   float types   [cols][16 rows]
-//   q8_0          for every two groups of 32 inputs: codes [2][8 steps][16 rows][4] u8 = q + 128;  d [2][16] f16
+//   q8_0          for every two groups of 32 inputs: d [2][16] f16;  codes [2][8 steps][16 rows][4] u8 = q + 128
 //   q4_0          the same, codes [2][4 steps][16 rows][4] u8: low half = step s, high half = step s + 4
 //   q5_0          the same, behind the codes of each group fifth bits [16 rows][4] u8: bit s of byte j = input 4s + j
-//   q4_1          for each group: codes as q4_0;  d, m [2][16] f16
-//   wide          for each group: codes as q8_0;  scale and offset of both 16 inputs [2][2][16] f32
+//   q4_1          for each group: d, m [2][16] f16;  codes as q4_0
+//   wide          for each group: scale and offset of both 16 inputs [2][2][16] f32;  codes as q8_0
 //   q4_k          for each block of 256: d, dmin [2][16] f16;  scales [12 bytes as in the block][16];
 //                 codes [4][8 steps][16 rows][4] u8: low half = first group of 32, high half = second
 //   q5_k          the same, behind the codes of every two groups the fifth bits of both as q5_0

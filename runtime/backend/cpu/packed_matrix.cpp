@@ -122,8 +122,8 @@ constexpr GroupPlace place_of(TileGroup g, std::size_t group) {
   const std::size_t in_record = group % groups, record = group / groups * record_bytes(g),
                     codes = static_cast<std::size_t>(g.codes),
                     scales = static_cast<std::size_t>(g.scales);
-  return {.codes = record + in_record * codes,
-          .scales = record + groups * codes + in_record * scales};
+  return {.codes = record + groups * scales + in_record * codes,
+          .scales = record + in_record * scales};
 }
 
 constexpr TileBlock block_of(TileFormat format) {

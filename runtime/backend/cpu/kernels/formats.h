@@ -129,11 +129,11 @@ struct GroupStream {
   ptrdiff_t scales_step = kGroup.of_record == 1 ? kRecord : kGroup.scales;
 
   GroupStream(const uint8_t* tile, int codes_offset, int scales_offset)
-      : codes(tile + codes_offset),
-        scales(tile + kGroup.of_record * kGroup.codes + scales_offset) {}
+      : codes(tile + kGroup.of_record * kGroup.scales + codes_offset),
+        scales(tile + scales_offset) {}
   RUNNEL_INLINE void prefetch_ahead() const {
-    prefetch<W, kGroup.codes / 64>(codes, ahead_of(kRecord));
     prefetch<W, (kGroup.scales + 63) / 64>(scales, ahead_of(kRecord));
+    prefetch<W, kGroup.codes / 64>(codes, ahead_of(kRecord));
   }
   RUNNEL_INLINE void step() {
     codes += codes_step;
@@ -183,7 +183,7 @@ RUNNEL_INLINE void load_nibbles(const uint8_t* codes, Weights& w) {
 
 /// Adds the fifth bits: bit s of each byte belongs to step s.
 RUNNEL_INLINE void add_fifth_bits(const uint8_t* bits, Weights& w) {
-  const B all = load_bytes(bits);
+  const B all = load_in_order(bits);
   unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
     constexpr int kStep = decltype(s)::value;
     w.w[s] = either(w.w[s], bit_at_4<kStep>(all));
@@ -270,6 +270,8 @@ struct ScaleMin {
   const uint8_t* scales;  // [12][16 rows] of the block
   const uint16_t* d;
   F scale[kBlockGroups], minus_minimum[kBlockGroups];
+  static constexpr bool kPairKept = W == 1 && kLinesInOrder;
+  B pair[8];      // the codes of both groups, where they stay in registers
   int group = 0;  // 0 … 7 of the block
   ScaleMin(const uint8_t* tile, int sub)
       : codes(tile + kBlock.head + sub * kLanes * 4),
@@ -286,12 +288,15 @@ struct ScaleMin {
     w.scale = scale[group];
     w.other = minus_minimum[group];
     if ((group & 1) == 0) {
-      unroll<8>([&](auto s)
-                    RUNNEL_INLINE_LAMBDA { w.w[s] = low_half(load_bytes(codes + 64 * s)); });
+      unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+        if constexpr (kPairKept) pair[s] = load_in_order(codes + 64 * s);
+        w.w[s] = low_half(kPairKept ? pair[s] : load_bytes(codes + 64 * s));
+      });
       if constexpr (kFive) add_fifth_bits(codes + 512, w);
     } else {
-      unroll<8>([&](auto s)
-                    RUNNEL_INLINE_LAMBDA { w.w[s] = high_half(load_bytes(codes + 64 * s)); });
+      unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
+        w.w[s] = high_half(kPairKept ? pair[s] : load_bytes(codes + 64 * s));
+      });
       if constexpr (kFive) add_fifth_bits(codes + 576, w);
       codes += kBlock.part;
     }
@@ -416,8 +421,7 @@ struct Q6_K {
   static RUNNEL_INLINE void add(const Weights& w, const Group<W>& a, F (&acc)[W]) {
     add_by_halves<Q6_K>(acc, w, a);
   }
-  /// The four groups of a half, one token: each line is read once and behind the one before it, as the hardware that follows a
-  /// stream wants it. Needs 32 registers.
+  /// The four groups of a half, one token, where lines are read in order.
   static constexpr int kHalfGroups = 4;
   RUNNEL_INLINE F add_half(const Group<W>* a, F acc) {
     prefetch<W, 2>(scales, kAhead);

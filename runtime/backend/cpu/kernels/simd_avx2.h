@@ -19,8 +19,9 @@ constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
-constexpr bool kBothHalves = true;  // of a tile at once: halves.h
-constexpr bool kPairs = false;      // dot_pair is better than two dots
+constexpr bool kLinesInOrder = false;  // load_in_order, of one token
+constexpr bool kBothHalves = true;     // of a tile at once: halves.h
+constexpr bool kPairs = false;         // dot_pair is better than two dots
 // About: how far ahead weights of few tokens are prefetched (Zen 3), into which cache (3 the first, 2 the second), and how
 // much of a page at its beginning.
 constexpr int kBytesAhead = 2304, kAheadInto = 3, kAheadOfPage = kPage;
@@ -90,6 +91,7 @@ inline int32_t store_codes(int8_t* p, const I (&codes)[2]) {
 inline B load_bytes(const uint8_t* p) {
   return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p));
 }
+inline B load_in_order(const uint8_t* p) { return load_bytes(p); }
 inline B low_half(B a) { return _mm256_and_si256(a, _mm256_set1_epi8(15)); }
 inline B high_half(B a) { return low_half(_mm256_srli_epi16(a, 4)); }
 template <int kBit>

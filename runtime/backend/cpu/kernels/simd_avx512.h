@@ -42,8 +42,10 @@ constexpr int kBytesAhead = 4608, kAheadInto = 3, kAheadOfPage = kPage;
 // A register of 16 lanes goes through in two halves, so that an operand that is broadcast from memory costs nothing, and a
 // register that it fills first does.
 constexpr bool kFreeBroadcasts = true;
+constexpr bool kLinesInOrder = true;  // load_in_order, of one token
 #else
 constexpr bool kFreeBroadcasts = false;
+constexpr bool kLinesInOrder = false;
 #endif
 using F = __m512;
 using I = __m512i;
@@ -91,7 +93,8 @@ inline int32_t store_codes(int8_t* p, const I (&codes)[1]) {
 }
 
 inline B load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
-/// The same, neither again for another use nor before the loads in order that are written before it.
+/// The same, neither again for another use nor before the loads in order that are written before it: hardware follows a stream
+/// whose lines come one behind the other.
 inline B load_in_order(const uint8_t* p) {
   B loaded = load_bytes(p);
   asm volatile("" : "+v"(loaded));

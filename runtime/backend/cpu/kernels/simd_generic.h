@@ -15,6 +15,7 @@ constexpr bool kSignedCodes = true;  // q8_codes gives q instead of q + 128: no 
 constexpr int kBatchTokens = 1;      // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
+constexpr bool kLinesInOrder = false;  // load_in_order, of one token
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
 // About: how far ahead weights of few tokens are prefetched, into which cache (3 the first, 2 the second), and how much of a
@@ -90,6 +91,7 @@ inline int32_t store_codes(int8_t* p, const I (&codes)[4]) {
 }
 
 inline B load_bytes(const uint8_t* p) { return load_as<B>(p); }
+inline B load_in_order(const uint8_t* p) { return load_bytes(p); }
 inline B low_half(B a) { return a & 15; }
 inline B high_half(B a) { return a >> 4; }
 template <int kBit>

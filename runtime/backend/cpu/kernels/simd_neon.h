@@ -13,6 +13,7 @@ constexpr bool kSignedCodes = true;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
+constexpr bool kLinesInOrder = false;  // load_in_order, of one token
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = true;  // dot_pair is better than two dots
 // About: how far ahead weights of few tokens are prefetched, into which cache (3 the first, 2 the second), and how much of a
@@ -68,6 +69,7 @@ inline int32_t store_codes(int8_t* p, const I (&codes)[4]) {
 }
 
 inline B load_bytes(const uint8_t* p) { return vld1q_u8(p); }
+inline B load_in_order(const uint8_t* p) { return load_bytes(p); }
 inline B low_half(B a) { return vandq_u8(a, vdupq_n_u8(15)); }
 inline B high_half(B a) { return vshrq_n_u8(a, 4); }
 template <int kBit>
