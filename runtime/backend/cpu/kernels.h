@@ -27,7 +27,6 @@ namespace runnel::cpu {
 // where step s of a group is its inputs 4s … 4s+3. Where the number of groups is odd, the last record keeps room for another,
 // which is neither written nor read; a last single block of Q6_K ends the tile.
 constexpr int kTileRows = 16;
-constexpr int kPage = 4096;  // bytes; a stream that the hardware follows ends with its page
 
 enum TileFormat : int {
   kTileF32 = 0,

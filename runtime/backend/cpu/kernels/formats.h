@@ -33,14 +33,18 @@ struct Weights {
 };
 
 /// Prefetches the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
-/// look past the end of a page, and takes several misses to find that a stream goes on elsewhere.
+/// look past the end of a page, and takes several misses to find that a stream goes on elsewhere. Where it follows a stream
+/// better by itself, one token's kernels ask for the beginning of each page alone.
 template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
+  const auto* const at = static_cast<const uint8_t*>(p) + ahead;
+  constexpr bool kPageAlone = W == 1 && kFollowsStreams;
+  constexpr uintptr_t kPage = 4096, kBeginning = 1024;
+  if (kPageAlone && reinterpret_cast<uintptr_t>(at) % kPage >= kBeginning) return;
   if constexpr (W <= 8) {
-    const auto* const at = static_cast<const uint8_t*>(p) + ahead;
-    if (kAheadOfPage < kPage && reinterpret_cast<uintptr_t>(at) % kPage >= kAheadOfPage) return;
-    unroll<kLines>([&](auto i)
-                       RUNNEL_INLINE_LAMBDA { __builtin_prefetch(at + 64 * i, 0, kAheadInto); });
+    unroll<kLines>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      __builtin_prefetch(at + 64 * i, 0, kPageAlone ? 2 : kAheadInto);
+    });
   }
 }
 /// How far ahead: at most kBytesAhead in whole records of a tile, at least one.
@@ -270,7 +274,7 @@ struct ScaleMin {
   const uint8_t* scales;  // [12][16 rows] of the block
   const uint16_t* d;
   F scale[kBlockGroups], minus_minimum[kBlockGroups];
-  static constexpr bool kPairKept = W == 1 && kLinesInOrder;
+  static constexpr bool kPairKept = W == 1 && kFollowsStreams;
   B pair[8];      // the codes of both groups, where they stay in registers
   int group = 0;  // 0 … 7 of the block
   ScaleMin(const uint8_t* tile, int sub)

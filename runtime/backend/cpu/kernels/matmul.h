@@ -48,7 +48,7 @@ void quantised_matmul(const MatmulArgs& m) {
         constexpr int kGroups = Format<W>::kBlockGroups;
         for (; g < groups; g += kGroups)
           unroll<kGroups>([&](auto n) RUNNEL_INLINE_LAMBDA { add_next(g + n); });
-      } else if constexpr (W == 1 && kLinesInOrder && requires { Format<W>::kHalfGroups; }) {
+      } else if constexpr (W == 1 && kFollowsStreams && requires { Format<W>::kHalfGroups; }) {
         for (; g < groups; g += Format<W>::kHalfGroups) acc[0] = cursor.add_half(acts + g, acc[0]);
       } else {
         for (; g < groups; ++g) add_next(g);

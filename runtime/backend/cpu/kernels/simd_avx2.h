@@ -19,14 +19,12 @@ constexpr bool kSignedCodes = false;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
-constexpr bool kLinesInOrder = false;  // load_in_order, of one token
-constexpr bool kBothHalves = true;     // of a tile at once: halves.h
-constexpr bool kPairs = false;         // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched (Zen 3), into which cache (3 the first, 2 the second), and how
-// much of a page at its beginning.
-constexpr int kBytesAhead = 2304, kAheadInto = 3, kAheadOfPage = kPage;
-constexpr bool kFreeBroadcasts =
-    false;  // an operand broadcast from memory costs as one from a register
+constexpr bool kBothHalves = true;  // of a tile at once: halves.h
+constexpr bool kPairs = false;      // dot_pair is better than two dots
+// About: how far ahead weights of few tokens are prefetched (Zen 3), and into which cache: 3 the first, 2 the second.
+constexpr int kBytesAhead = 2304, kAheadInto = 3;
+constexpr bool kFollowsStreams = false;  // the hardware, of lines that come in order
+constexpr bool kFreeBroadcasts = false;  // from memory, as an operand
 using F = __m256;
 using I = __m256i;
 using B = __m256i;

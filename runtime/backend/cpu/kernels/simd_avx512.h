@@ -27,25 +27,22 @@ constexpr bool kTwoTiles = false;
 #endif
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched, into which cache (3 the first, 2 the second), and how much of a
-// page at its beginning.
-#if defined(RUNNEL_ZEN4)
-// The hardware follows a stream through its page by itself, and better where no line of it has been asked for.
-constexpr int kBytesAhead = 4608, kAheadInto = 2, kAheadOfPage = 1024;
-#elif defined(__AMX_INT8__)
-// The first cache of these processors awaits only 16 lines.
-constexpr int kBytesAhead = 4608, kAheadInto = 2, kAheadOfPage = kPage;
+// About: how far ahead weights of few tokens are prefetched, and into which cache: 3 the first, 2 the second.
+#if defined(__AMX_INT8__)
+constexpr int kBytesAhead = 4608,
+              kAheadInto = 2;  // the first cache of these processors awaits only 16 lines
 #else
-constexpr int kBytesAhead = 4608, kAheadInto = 3, kAheadOfPage = kPage;
+constexpr int kBytesAhead = 4608, kAheadInto = 3;
 #endif
 #if defined(RUNNEL_ZEN4)
-// A register of 16 lanes goes through in two halves, so that an operand that is broadcast from memory costs nothing, and a
-// register that it fills first does.
+// The hardware follows a stream of lines in order by itself, better than with every one of them prefetched.
+constexpr bool kFollowsStreams = true;
+// A register of 16 lanes goes through in two halves: an operand that is broadcast from memory costs nothing, a register that it
+// fills first does.
 constexpr bool kFreeBroadcasts = true;
-constexpr bool kLinesInOrder = true;  // load_in_order, of one token
 #else
+constexpr bool kFollowsStreams = false;
 constexpr bool kFreeBroadcasts = false;
-constexpr bool kLinesInOrder = false;
 #endif
 using F = __m512;
 using I = __m512i;
@@ -93,8 +90,7 @@ inline int32_t store_codes(int8_t* p, const I (&codes)[1]) {
 }
 
 inline B load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
-/// The same, neither again for another use nor before the loads in order that are written before it: hardware follows a stream
-/// whose lines come one behind the other.
+/// The same, neither again for another use nor before the loads in order that are written before it.
 inline B load_in_order(const uint8_t* p) {
   B loaded = load_bytes(p);
   asm volatile("" : "+v"(loaded));

@@ -15,14 +15,12 @@ constexpr bool kSignedCodes = true;  // q8_codes gives q instead of q + 128: no 
 constexpr int kBatchTokens = 1;      // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
-constexpr bool kLinesInOrder = false;  // load_in_order, of one token
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = false;  // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched, into which cache (3 the first, 2 the second), and how much of a
-// page at its beginning.
-constexpr int kBytesAhead = 4608, kAheadInto = 2, kAheadOfPage = kPage;
-constexpr bool kFreeBroadcasts =
-    false;  // an operand broadcast from memory costs as one from a register
+// About: how far ahead weights of few tokens are prefetched, and into which cache: 3 the first, 2 the second.
+constexpr int kBytesAhead = 4608, kAheadInto = 2;
+constexpr bool kFollowsStreams = false;  // the hardware, of lines that come in order
+constexpr bool kFreeBroadcasts = false;  // from memory, as an operand
 using F = float __attribute__((vector_size(16)));
 using I = int32_t __attribute__((vector_size(16)));
 using B = uint8_t __attribute__((vector_size(16)));

@@ -13,14 +13,12 @@ constexpr bool kSignedCodes = true;
 constexpr int kBatchTokens = 2;  // tokens whose integer sums are in registers together
 constexpr bool kStepwise = false;
 constexpr bool kTwoTiles = false;
-constexpr bool kLinesInOrder = false;  // load_in_order, of one token
 constexpr bool kBothHalves = false;
 constexpr bool kPairs = true;  // dot_pair is better than two dots
-// About: how far ahead weights of few tokens are prefetched, into which cache (3 the first, 2 the second), and how much of a
-// page at its beginning.
-constexpr int kBytesAhead = 4608, kAheadInto = 2, kAheadOfPage = kPage;
-constexpr bool kFreeBroadcasts =
-    false;  // an operand broadcast from memory costs as one from a register
+// About: how far ahead weights of few tokens are prefetched, and into which cache: 3 the first, 2 the second.
+constexpr int kBytesAhead = 4608, kAheadInto = 2;
+constexpr bool kFollowsStreams = false;  // the hardware, of lines that come in order
+constexpr bool kFreeBroadcasts = false;  // from memory, as an operand
 using F = float32x4_t;
 using I = int32x4_t;
 using B = uint8x16_t;
