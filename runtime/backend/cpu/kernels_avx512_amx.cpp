@@ -16,15 +16,7 @@ namespace runnel::cpu::avx512_amx {
 
 Kernels kernels() {
   Kernels all = avx512_vnni::kernels();
-  // One token, with this processor's prefetches.
-  all.matmul[kTileQ8_0][0] = quantised_matmul<1, Q8_0>;
-  all.matmul[kTileQ4_0][0] = quantised_matmul<1, Q4_0>;
-  all.matmul[kTileQ4_1][0] = quantised_matmul<1, Q4_1>;
-  all.matmul[kTileQ5_0][0] = quantised_matmul<1, Q5_0>;
-  all.matmul[kTileQ4_K][0] = quantised_matmul<1, Q4_K>;
-  all.matmul[kTileQ5_K][0] = quantised_matmul<1, Q5_K>;
-  all.matmul[kTileQ6_K][0] = quantised_matmul<1, Q6_K>;
-  all.matmul[kTileWide][0] = quantised_matmul<1, Wide>;
+  add_one_token(all);  // with this processor's prefetches
   add_one_scale_packs<kPacks, kPacks>(all);
   all.int8_peak = int8_peak;
   return all;

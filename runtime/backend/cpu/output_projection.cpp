@@ -64,8 +64,10 @@ void output_projection(Pass& pass) {
     norm_output(pass, scratch, n);
     if (bonus) {
       const float* v = pass.v + std::ptrdiff_t{t} * n;
-      for (int i = 0; i < n; ++i)
-        scratch[i] += pass.bonus[t * c.num_heads + i / c.head_v_dim] * v[i];
+      for (int h = 0; h < c.num_heads; ++h) {
+        const float by = pass.bonus[t * c.num_heads + h];
+        for (int i = h * c.head_v_dim; i < (h + 1) * c.head_v_dim; ++i) scratch[i] += by * v[i];
+      }
     }
     if (!c.output_gate) return scratch;
     float* gate = pass.gate + std::ptrdiff_t{t} * n;

@@ -11,9 +11,10 @@
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
-/// Tiles i and i + 1 of many tokens: two_tiles.h, where kTwoTiles is true. For formats with one scale per group: not Q6_K.
-template <int W, template <int> class Format>
-void two_tiles(const MatmulArgs& m, int i);
+/// A pack of kWide tokens by two tiles at once: two_tiles.h, where kTwoTiles is true. For formats with one scale per group: not
+/// Q6_K.
+template <template <int> class Format>
+void one_pack(const MatmulArgs& m);
 
 /// Tile i, both halves of its rows at once: halves.h, where kBothHalves is true.
 template <int W, template <int> class Format>
@@ -24,9 +25,6 @@ void quantised_matmul(const MatmulArgs& m) {
   const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
   const int groups = m.cols / 32;
   int i = 0;
-  if constexpr (kTwoTiles && W == kWide && requires { Format<W>::kMax; }) {
-    for (; i + 2 <= m.n_tiles; i += 2) two_tiles<W, Format>(m, i);
-  }
   if constexpr (kBothHalves && (W == 1 || W == kWide)) {
     for (; i < m.n_tiles; ++i) both_halves<W, Format>(m, i);
   }
@@ -61,6 +59,29 @@ void quantised_matmul(const MatmulArgs& m) {
       });
     }
   }
+}
+
+/// The kernel of kWide tokens.
+template <template <int> class Format>
+constexpr MatmulKernel widest() {
+  if constexpr (kTwoTiles && requires { Format<kWide>::kMax; }) {
+    return one_pack<Format>;
+  } else {
+    return quantised_matmul<kWide, Format>;
+  }
+}
+
+/// One token's kernels for every format. A template, since most tables name all widths together.
+template <int W = 1>
+void add_one_token(Kernels& all) {
+  all.matmul[kTileQ8_0][0] = quantised_matmul<W, Q8_0>;
+  all.matmul[kTileQ4_0][0] = quantised_matmul<W, Q4_0>;
+  all.matmul[kTileQ4_1][0] = quantised_matmul<W, Q4_1>;
+  all.matmul[kTileQ5_0][0] = quantised_matmul<W, Q5_0>;
+  all.matmul[kTileQ4_K][0] = quantised_matmul<W, Q4_K>;
+  all.matmul[kTileQ5_K][0] = quantised_matmul<W, Q5_K>;
+  all.matmul[kTileQ6_K][0] = quantised_matmul<W, Q6_K>;
+  all.matmul[kTileWide][0] = quantised_matmul<W, Wide>;
 }
 
 struct F32Rows {

@@ -52,7 +52,7 @@ constexpr int kMiddle = kWide < 8 ? kWide : 8;
 #define RUNNEL_QUANTISED(Format)                                                                 \
   {                                                                                              \
     quantised_matmul<1, Format>, quantised_matmul<4, Format>, quantised_matmul<kMiddle, Format>, \
-        quantised_matmul<kWide, Format>                                                          \
+        widest<Format>()                                                                         \
   }
 #define RUNNEL_FLOAT(Rows)                                                     \
   {                                                                            \
@@ -63,21 +63,10 @@ constexpr int kMiddle = kWide < 8 ? kWide : 8;
 #if defined(RUNNEL_BASE_ISA)
 
 Kernels table() {
-  constexpr MatmulKernel kProducts[][kWidths] = {
-#if defined(RUNNEL_ZEN4)
-    RUNNEL_FLOAT(F32Rows),
-    RUNNEL_FLOAT(F16Rows),
-    RUNNEL_FLOAT(Bf16Rows),
-#endif
-    RUNNEL_QUANTISED(Q8_0),
-    RUNNEL_QUANTISED(Q4_0),
-    RUNNEL_QUANTISED(Q4_1),
-    RUNNEL_QUANTISED(Q5_0),
-    RUNNEL_QUANTISED(Q4_K),
-    RUNNEL_QUANTISED(Q5_K),
-    RUNNEL_QUANTISED(Q6_K),
-    RUNNEL_QUANTISED(Wide)
-  };
+  constexpr MatmulKernel kProducts[][kWidths] = {RUNNEL_QUANTISED(Q8_0), RUNNEL_QUANTISED(Q4_0),
+                                                 RUNNEL_QUANTISED(Q4_1), RUNNEL_QUANTISED(Q5_0),
+                                                 RUNNEL_QUANTISED(Q4_K), RUNNEL_QUANTISED(Q5_K),
+                                                 RUNNEL_QUANTISED(Q6_K), RUNNEL_QUANTISED(Wide)};
   Kernels all = RUNNEL_BASE_ISA::kernels();
   constexpr size_t kCount = sizeof(kProducts) / sizeof(kProducts[0]);
   for (size_t i = 0; i < kCount; ++i) {

@@ -56,50 +56,50 @@ RUNNEL_INLINE void prefetch_inputs(const Group<W>& a) {
       [&](auto line) RUNNEL_INLINE_LAMBDA { __builtin_prefetch(a.q[0] + 64 * line); });
 }
 
-template <int W>
-RUNNEL_INLINE void prefetch_outputs(const MatmulArgs& m, int i) {
-  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
-    __builtin_prefetch(m.out + (i + j % 2) * kTileRows + j / 2 * m.out_stride, 1);
-  });
+/// Tile i of a pack, and i + 1 if there are `both`.
+inline void store_two_tiles(const MatmulArgs& m, int i, int pack, bool both,
+                            const float (*acc)[kLanes]) {
+  float* token = m.out + i * kTileRows + pack * kWide * m.out_stride;
+  for (int t = 0; t < kWide; ++t, token += m.out_stride) {
+    for (int k = 0; k < (both ? 2 : 1); ++k) {
+      float* const at = token + k * kTileRows;
+      const F sum = load(acc[2 * t + k]);
+      store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
+    }
+  }
 }
 
-template <int W>
-RUNNEL_INLINE void store_two_tiles(const MatmulArgs& m, int i, int pack,
-                                   const float (*acc)[kLanes]) {
-  unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
-    float* const at = m.out + (i + j % 2) * kTileRows + (pack * W + j / 2) * m.out_stride;
-    const F sum = load(acc[j]);
-    store(at, m.accumulate != 0 ? add(load(at), sum) : sum);
-  });
-}
-
-/// Tiles i and i + 1 of a pack.
-template <int W, template <int> class Format>
-void two_tiles(const MatmulArgs& m, int i) {
-  const auto* const acts = reinterpret_cast<const Group<W>*>(m.acts);
+/// Tiles i and i + 1 of a pack; `both` false: i alone, at the price of both.
+template <template <int> class Format>
+void two_tiles(const MatmulArgs& m, int i, bool both) {
+  const auto* const acts = reinterpret_cast<const Group<kWide>*>(m.acts);
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
-  Format<W> upper(tile, 0), lower(tile + m.tile_bytes, 0);
-  prefetch_outputs<W>(m, i);
-  alignas(64) float acc[2 * W][kLanes] = {};
+  Format<kWide> upper(tile, 0), lower(both ? tile + m.tile_bytes : tile, 0);
+  alignas(64) float acc[2 * kWide][kLanes] = {};
   for (int g = 0; g < m.cols / 32; ++g) {
     TwoTiles w;
     upper.next(w.of[0]);
     lower.next(w.of[1]);
     prefetch_inputs(acts[g + kInputsAhead]);
-    add_two_tiles<W, Format>(w, acts[g], acc);
+    add_two_tiles<kWide, Format>(w, acts[g], acc);
   }
-  store_two_tiles<W>(m, i, 0, acc);
+  store_two_tiles(m, i, 0, both, acc);
+}
+
+template <template <int> class Format>
+void one_pack(const MatmulArgs& m) {
+  for (int i = 0; i < m.n_tiles; i += 2) two_tiles<Format>(m, i, i + 1 < m.n_tiles);
 }
 
 constexpr int kChunk = 4;  // groups that are unpacked together
 
 /// The same of several packs.
 template <template <int> class Format>
-void two_tiles_of_packs(const MatmulArgs& m, int i, NextLines& lines) {
+void two_tiles_of_packs(const MatmulArgs& m, int i, bool both, NextLines& lines) {
   const auto* const acts = reinterpret_cast<const Group<kWide>*>(m.acts);
   const int groups = m.cols / 32;
   const uint8_t* const tile = m.tiles + static_cast<size_t>(i) * m.tile_bytes;
-  Format<kWide> upper(tile, 0), lower(tile + m.tile_bytes, 0);
+  Format<kWide> upper(tile, 0), lower(both ? tile + m.tile_bytes : tile, 0);
   alignas(64) float acc[kMostPacks][2 * kWide][kLanes];
   for (int p = 0; p < m.packs; ++p) {
     unroll<2 * kWide>([&](auto j) RUNNEL_INLINE_LAMBDA { store(acc[p][j], splat(0)); });
@@ -120,26 +120,16 @@ void two_tiles_of_packs(const MatmulArgs& m, int i, NextLines& lines) {
       }
     }
   }
-  for (int p = 0; p < m.packs; ++p) store_two_tiles<kWide>(m, i, p, acc[p]);
+  for (int p = 0; p < m.packs; ++p) store_two_tiles(m, i, p, both, acc[p]);
 }
 
-/// Kernels::packs_matmul. A last single tile goes pack by pack.
+/// Kernels::packs_matmul.
 template <template <int> class Format>
 void packs_matmul(const MatmulArgs& m) {
-  const int groups = m.cols / 32, pairs = m.n_tiles / 2;
-  const int chunks = (groups + kChunk - 1) / kChunk;
-  NextLines lines(m, (pairs * chunks + m.n_tiles % 2) * m.packs);
-  for (int i = 0; i < pairs; ++i) two_tiles_of_packs<Format>(m, 2 * i, lines);
-  if (m.n_tiles % 2 == 0) return;
-  MatmulArgs last = m;
-  last.n_tiles = 1;
-  last.tiles = m.tiles + static_cast<size_t>(2 * pairs) * m.tile_bytes;
-  last.out = m.out + 2 * pairs * kTileRows;
-  for (int p = 0; p < m.packs; ++p) {
-    lines.ask();
-    quantised_matmul<kWide, Format>(last);
-    last.acts += static_cast<ptrdiff_t>(groups) * kWide * static_cast<ptrdiff_t>(kGroupBytes);
-    last.out += kWide * m.out_stride;
+  const int pairs = (m.n_tiles + 1) / 2, chunks = (m.cols / 32 + kChunk - 1) / kChunk;
+  NextLines lines(m, pairs * chunks * m.packs);
+  for (int i = 0; i < m.n_tiles; i += 2) {
+    two_tiles_of_packs<Format>(m, i, i + 1 < m.n_tiles, lines);
   }
 }
 
