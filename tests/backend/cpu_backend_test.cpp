@@ -129,8 +129,9 @@ TEST(CpuBackends, ColumnsOfFewWideHeadsChangeNoBit) {
 }
 
 TEST(CpuBackends, RefusesAnInstructionSetThatTheCpuLacks) {
-  for (Isa isa : {Isa::generic, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni,
-                  Isa::avx512_zen4, Isa::avx512_amx, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm}) {
+  for (Isa isa :
+       {Isa::generic, Isa::avx2, Isa::avx_vnni, Isa::avx512, Isa::avx512_vnni, Isa::avx512_zen4,
+        Isa::avx512_amx, Isa::neon, Isa::neon_dotprod, Isa::neon_i8mm}) {
     const std::vector<Isa> known = cpu::supported_isas();
     const bool here = std::find(known.begin(), known.end(), isa) != known.end();
     EXPECT_EQ(cpu::make_backend(1, isa).has_value(), here) << cpu::isa_name(isa);
