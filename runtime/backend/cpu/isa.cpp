@@ -52,8 +52,8 @@ bool has_avx_vnni() {
   return (a & (1U << 4)) != 0;
 }
 
-/// AMD's family 19h: Zen 3 and 4.
-bool is_zen4() { return __builtin_cpu_is("amdfam19h") != 0; }
+/// AMD's family 19h; with AVX-512 it is Zen 4, without Zen 3.
+bool is_zen3_or_4() { return __builtin_cpu_is("amdfam19h") != 0; }
 
 bool has_amx_int8() {
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -90,7 +90,7 @@ std::vector<Isa> supported_isas() {
   if (avx512) found.push_back(Isa::avx512);
   const bool vnni = avx512 && __builtin_cpu_supports("avx512vnni");
   if (vnni) found.push_back(Isa::avx512_vnni);
-  if (vnni && is_zen4()) found.push_back(Isa::avx512_zen4);
+  if (vnni && is_zen3_or_4()) found.push_back(Isa::avx512_zen4);
   if (vnni && has_amx_int8() && may_use_amx()) found.push_back(Isa::avx512_amx);
 #elif defined(__aarch64__)
   found.push_back(Isa::neon);

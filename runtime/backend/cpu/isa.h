@@ -17,9 +17,9 @@ enum class Isa {
   avx_vnni,     // AVX2 and AVX-VNNI
   avx512,       // F, BW, DQ, VL
   avx512_vnni,  // the same and VNNI
-  avx512_zen4,  // the same as AMD's Zen 4 likes it
-  avx512_amx,   // the same and AMX for int8, where the system lets the process have its registers
-  neon,         // ARMv8.0
+  avx512_zen4,  // avx512_vnni, tuned for AMD's Zen 4
+  avx512_amx,  // avx512_vnni and AMX for int8, where the system lets the process have its registers
+  neon,        // ARMv8.0
   neon_dotprod,
   neon_i8mm,  // with dotprod
 };

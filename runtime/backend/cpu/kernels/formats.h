@@ -32,9 +32,9 @@ struct Weights {
   F offset[2];
 };
 
-/// Prefetches the lines that a kernel of few tokens, which streams, needs soon: the hardware does not
-/// look past the end of a page, and takes several misses to find that a stream goes on elsewhere. Where it follows a stream
-/// better by itself, one token's kernels ask for the beginning of each page alone.
+/// Prefetches the lines that a kernel of few tokens, which streams, needs soon: the hardware does not look past the end of a
+/// page, and takes several misses to find that a stream goes on elsewhere. Where it follows a stream better by itself, one
+/// token's kernels ask for the beginning of each page alone, about: for blocks of lines that begin there.
 template <int W, int kLines>
 RUNNEL_INLINE void prefetch(const void* p, ptrdiff_t ahead) {
   const auto* const at = static_cast<const uint8_t*>(p) + ahead;

@@ -71,7 +71,7 @@ constexpr MatmulKernel widest() {
   }
 }
 
-/// One token's kernels for every format. A template, since most tables name all widths together.
+/// One token's kernels for every format. A template, since not every instruction set's file uses it.
 template <int W = 1>
 void add_one_token(Kernels& all) {
   all.matmul[kTileQ8_0][0] = quantised_matmul<W, Q8_0>;

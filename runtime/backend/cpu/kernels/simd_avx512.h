@@ -37,8 +37,8 @@ constexpr int kBytesAhead = 4608, kAheadInto = 3;
 #if defined(RUNNEL_ZEN4)
 // The hardware follows a stream of lines in order by itself, better than with every one of them prefetched.
 constexpr bool kFollowsStreams = true;
-// A register of 16 lanes goes through in two halves: an operand that is broadcast from memory costs nothing, a register that it
-// fills first does.
+// A register of 16 lanes goes through in two halves: broadcasting an operand from memory costs nothing, filling a register with
+// it first does.
 constexpr bool kFreeBroadcasts = true;
 #else
 constexpr bool kFollowsStreams = false;
@@ -90,7 +90,7 @@ inline int32_t store_codes(int8_t* p, const I (&codes)[1]) {
 }
 
 inline B load_bytes(const uint8_t* p) { return _mm512_loadu_si512(p); }
-/// The same, neither again for another use nor before the loads in order that are written before it.
+/// Loads once; GCC and clang keep such loads in the order in which they are written.
 inline B load_in_order(const uint8_t* p) {
   B loaded = load_bytes(p);
   asm volatile("" : "+v"(loaded));

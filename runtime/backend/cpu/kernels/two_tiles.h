@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantised products of many tokens on registers of a whole tile, with VNNI: two tiles at once, so that an input is broadcast
-// once for both. Of several packs a tile is unpacked once for all, some groups after the other.
+// once for both, unless that costs nothing (kFreeBroadcasts). Of several packs a tile is unpacked once for all, some groups
+// after the other.
 // Bound: the dot instructions, 8 of 11 for a group of 32 inputs, a token and a tile (of 12 with minima).
 #pragma once
 
@@ -16,9 +17,9 @@ struct TwoTiles {
   Weights of[2];
 };
 
-/// Adds a group to the accumulators [token][tile] of a pack: an input is broadcast once for both tiles, so that the dot
-/// instructions do not wait for the load ports. Registers hold the integer sums of kBatchTokens tokens; codes and accumulators
-/// lie in the first cache.
+/// Adds a group to the accumulators [token][tile] of a pack. Where broadcasts cost, an input is broadcast once for both
+/// tiles, so that the dot instructions do not wait for the load ports. Registers hold the integer sums of kBatchTokens
+/// tokens; codes and accumulators lie in the first cache.
 template <int W, template <int> class Format>
 RUNNEL_INLINE void add_two_tiles(const TwoTiles& w, const Group<W>& a, float (*acc)[kLanes]) {
   for (int first = 0; first < W; first += kBatchTokens) {
