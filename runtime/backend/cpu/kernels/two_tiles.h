@@ -20,12 +20,12 @@ struct TwoTiles {
 /// Adds a group to the accumulators [token][tile] of a pack. Where broadcasts cost, an input is broadcast once for both
 /// tiles, so that the dot instructions do not wait for the load ports. Registers hold the integer sums of kBatchTokens
 /// tokens; codes and accumulators lie in the first cache.
-template <int W, template <int> class Format>
-RUNNEL_INLINE void add_two_tiles(const TwoTiles& w, const Group<W>& a, float (*acc)[kLanes]) {
-  for (int first = 0; first < W; first += kBatchTokens) {
+template <template <int> class Format>
+RUNNEL_INLINE void add_two_tiles(const TwoTiles& w, const Group<kWide>& a, float (*acc)[kLanes]) {
+  for (int first = 0; first < kWide; first += kBatchTokens) {
     I c[2 * kBatchTokens];
     unroll<kBatchTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
-      c[2 * t] = c[2 * t + 1] = Format<W>::start(a, first + t);
+      c[2 * t] = c[2 * t + 1] = Format<kWide>::start(a, first + t);
     });
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
       unroll<kBatchTokens>([&](auto t) RUNNEL_INLINE_LAMBDA {
@@ -35,8 +35,8 @@ RUNNEL_INLINE void add_two_tiles(const TwoTiles& w, const Group<W>& a, float (*a
           c[2 * t + 1] = dot_four(c[2 * t + 1], w.of[1].w[s], x);
         } else {
           const B both = four(x);
-          c[2 * t] = dot_step<Format<W>::kMax>(c[2 * t], w.of[0].w[s], both);
-          c[2 * t + 1] = dot_step<Format<W>::kMax>(c[2 * t + 1], w.of[1].w[s], both);
+          c[2 * t] = dot_step<Format<kWide>::kMax>(c[2 * t], w.of[0].w[s], both);
+          c[2 * t + 1] = dot_step<Format<kWide>::kMax>(c[2 * t + 1], w.of[1].w[s], both);
         }
       });
     });
@@ -45,14 +45,13 @@ RUNNEL_INLINE void add_two_tiles(const TwoTiles& w, const Group<W>& a, float (*a
       const Weights& by = w.of[j % 2];
       float* const at = acc[2 * first + j];
       const F sum = fma(mul(to_float(c[j]), splat(a.d[t])), by.scale, load(at));
-      store(at, Format<W>::finish(sum, by.other, a, t));
+      store(at, Format<kWide>::finish(sum, by.other, a, t));
     });
   }
 }
 
 /// Prefetches a group's inputs, which come from the second cache.
-template <int W>
-RUNNEL_INLINE void prefetch_inputs(const Group<W>& a) {
+RUNNEL_INLINE void prefetch_inputs(const Group<kWide>& a) {
   unroll<static_cast<int>(sizeof a) / 64>(
       [&](auto line) RUNNEL_INLINE_LAMBDA { __builtin_prefetch(a.q[0] + 64 * line); });
 }
@@ -82,7 +81,7 @@ void two_tiles(const MatmulArgs& m, int i, bool both) {
     upper.next(w.of[0]);
     lower.next(w.of[1]);
     prefetch_inputs(acts[g + kInputsAhead]);
-    add_two_tiles<kWide, Format>(w, acts[g], acc);
+    add_two_tiles<Format>(w, acts[g], acc);
   }
   store_two_tiles(m, i, 0, both, acc);
 }
@@ -117,7 +116,7 @@ void two_tiles_of_packs(const MatmulArgs& m, int i, bool both, NextLines& lines)
       lines.ask();
       for (int g = 0; g < n; ++g) {
         prefetch_inputs(a[g + kInputsAhead]);
-        add_two_tiles<kWide, Format>(w[g], a[g], acc[p]);
+        add_two_tiles<Format>(w[g], a[g], acc[p]);
       }
     }
   }
