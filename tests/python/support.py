@@ -20,3 +20,10 @@ def prompted() -> runnel.Session:
     session = MODEL.session()
     session.prefill(PROMPT)
     return session
+
+
+def drawn(session: runnel.Session, count: int) -> list[int]:
+    """The next `count` tokens, those of an end included, whose text may be empty."""
+    answer = session.generate(max_tokens=count, ignore_end=True)
+    answer.read()
+    return answer.tokens

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import runnel
-from support import MODEL, PROMPT, UNTYPED, prompted
+from support import MODEL, PROMPT, UNTYPED, drawn, prompted
 
 
 class Sessions(unittest.TestCase):
@@ -79,7 +79,7 @@ class Sessions(unittest.TestCase):
                 session.prefill([7] * 20000)
         self.assertGreaterEqual(session.position, 0)
         session.prefill(PROMPT)
-        self.assertTrue(session.complete(max_tokens=3))
+        self.assertEqual(len(drawn(session, 3)), 3)
 
     def test_other_threads_go_on_while_one_computes(self) -> None:
         session, done = MODEL.session(), threading.Event()
