@@ -67,40 +67,38 @@ void choose_codes(const float* x, float scale, float min, float* q) {
   }
 }
 
-/// Sums over the codes that the normal equations need.
-struct Moments {
-  float wq = 0;
-  float wqq = 0;
-  float wxq = 0;
-};
-
-Moments moments_of(const Group& g, const float* q) {
-  Moments m;
-  m.wq = lane_sum(kGroup, [&](int i) { return g.weight[i] * q[i]; });
-  m.wqq = lane_sum(kGroup, [&](int i) { return g.weight[i] * q[i] * q[i]; });
-  m.wxq = lane_sum(kGroup, [&](int i) { return g.weight[i] * g.x[i] * q[i]; });
-  return m;
-}
-
-float error_of(const Group& g, const Moments& m, float scale, float min) {
-  return g.sum_wxx - 2.0F * (scale * m.wxq - min * g.sum_wx) + scale * scale * m.wqq -
-         2.0F * scale * min * m.wq + min * min * g.sum_w;
+/// The sum of weight (x - (scale q - min))^2: of residuals, since sums of squares would cancel where the fit is good.
+float error_of(const Group& g, const float* q, float scale, float min) {
+  return lane_sum(kGroup, [&](int i) {
+    const float residual = g.x[i] - (scale * q[i] - min);
+    return g.weight[i] * residual * residual;
+  });
 }
 
 /// The best scale >= 0 and min >= 0 for fixed codes.
-Fit solve(const Group& g, const Moments& m) {
+Fit solve(const Group& g, const float* q) {
   Fit fit;
-  const float determinant = g.sum_w * m.wqq - m.wq * m.wq;
-  if (determinant > 0) {
-    fit.scale = (g.sum_w * m.wxq - g.sum_wx * m.wq) / determinant;
-    fit.min = (m.wq * m.wxq - m.wqq * g.sum_wx) / determinant;
+  const float mean_q = lane_sum(kGroup, [&](int i) { return g.weight[i] * q[i]; }) / g.sum_w;
+  const float mean_x = g.sum_wx / g.sum_w;
+  const float variance =
+      lane_sum(kGroup, [&](int i) { return g.weight[i] * (q[i] - mean_q) * (q[i] - mean_q); });
+  // Codes are integers and no weight is far below the others: what is less is the rounding of equal codes.
+  constexpr float kLeastVariance = 1e-4F;
+  const bool vary = variance > kLeastVariance * g.sum_w;
+  if (vary) {
+    fit.scale =
+        lane_sum(kGroup, [&](int i) { return g.weight[i] * (q[i] - mean_q) * (g.x[i] - mean_x); }) /
+        variance;
+    fit.min = fit.scale * mean_q - mean_x;
   }
-  if (fit.min < 0 || determinant <= 0) {
+  if (!vary || fit.min < 0) {
+    const float wqq = lane_sum(kGroup, [&](int i) { return g.weight[i] * q[i] * q[i]; });
+    const float wxq = lane_sum(kGroup, [&](int i) { return g.weight[i] * g.x[i] * q[i]; });
     fit.min = 0;
-    fit.scale = m.wqq > 0 ? m.wxq / m.wqq : 0.0F;
+    fit.scale = wqq > 0 ? wxq / wqq : 0.0F;
   }
   fit.scale = std::max(fit.scale, 0.0F);
-  fit.error = error_of(g, m, fit.scale, fit.min);
+  fit.error = error_of(g, q, fit.scale, fit.min);
   return fit;
 }
 
@@ -110,16 +108,18 @@ Fit search_group(const Group& g) {
   Fit best;
   best.scale = 0;
   best.min = -g.low;
-  best.error = g.sum_wxx + 2.0F * best.min * g.sum_wx + best.min * best.min * g.sum_w;
+  // Fits that differ by less are as good: the first is taken, so that groups alike have scales alike, which round alike.
+  const float worth = 1e-7F * g.sum_wxx;
+  float q[kGroup] = {};
+  best.error = error_of(g, q, best.scale, best.min);
   const float range = g.high - g.low;
   if (!(range > 0)) return best;
-  float q[kGroup];
   constexpr int kSteps = 16;
   for (int step = 0; step < kSteps; ++step) {
     const float levels = static_cast<float>(kMaxCode) - 1.2F + 0.15F * static_cast<float>(step);
     choose_codes<kMaxCode>(g.x, range / levels, -g.low, q);
-    const Fit fit = solve(g, moments_of(g, q));
-    if (fit.error < best.error) best = fit;
+    const Fit fit = solve(g, q);
+    if (fit.error < best.error - worth) best = fit;
   }
   return best;
 }
@@ -152,7 +152,7 @@ float refine_fields(const Group& g, float d, float dmin, int& scale, int& min, f
       const float a = d * static_cast<float>(s);
       const float b = dmin * static_cast<float>(m);
       choose_codes<kMaxCode>(g.x, a, b, trial);
-      const float error = error_of(g, moments_of(g, trial), a, b);
+      const float error = error_of(g, trial, a, b);
       if (error < best_error) {
         best_error = error;
         scale = s;
@@ -171,15 +171,17 @@ void solve_block(const Group* groups, const float* q, Fields& f) {
   double bb = 0;
   double ax = 0;
   double bx = 0;  // normal equations of x ~ d * (scale q) - dmin * min
-  for (int g = 0; g < kGroups; ++g) {
-    const Moments m = moments_of(groups[g], q + g * kGroup);
-    const double s = f.scale[g];
-    const double n = f.min[g];
-    aa += s * s * static_cast<double>(m.wqq);
-    ab += s * n * static_cast<double>(m.wq);
-    bb += n * n * static_cast<double>(groups[g].sum_w);
-    ax += s * static_cast<double>(m.wxq);
-    bx += n * static_cast<double>(groups[g].sum_wx);
+  for (int i = 0; i < kSuperBlock; ++i) {
+    const Group& group = groups[i / kGroup];
+    const double w = group.weight[i % kGroup];
+    const double x = group.x[i % kGroup];
+    const double a = static_cast<double>(f.scale[i / kGroup]) * static_cast<double>(q[i]);
+    const double b = f.min[i / kGroup];
+    aa += w * a * a;
+    ab += w * a * b;
+    bb += w * b * b;
+    ax += w * a * x;
+    bx += w * b * x;
   }
   const double determinant = aa * bb - ab * ab;
   if (determinant > 1e-12 * aa * bb) {
@@ -275,7 +277,7 @@ Fields encode(const float* x, float* q) {
     const float a = better.d * static_cast<float>(better.scale[g]);
     const float b = better.dmin * static_cast<float>(better.min[g]);
     choose_codes<kMaxCode>(x + g * kGroup, a, b, better_q + g * kGroup);
-    better_error += error_of(groups[g], moments_of(groups[g], better_q + g * kGroup), a, b);
+    better_error += error_of(groups[g], better_q + g * kGroup, a, b);
   }
   if (!(better_error < error)) return f;
   std::copy(better_q, better_q + kSuperBlock, q);

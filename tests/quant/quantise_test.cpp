@@ -193,6 +193,21 @@ TEST(Quantise, ValuesOutliersAndConstantsStayWithinOneStep) {
   }
 }
 
+TEST(Quantise, ValuesThatAreNearlyEqualStaySo) {
+  constexpr double kScaleRounding = 1e-3;  // of an f16 scale and fields of six bits
+  for (const float mean : {1.0F, -1.0F, 0.3F, 40.0F}) {
+    for (const float spread : {1e-5F, 1e-4F, 5e-4F}) {
+      std::vector<float> x = normal(256 * 64, spread, 11);
+      for (float& v : x) v = mean * (1 + v);
+      for (const BlockType type : {BlockType::q4_1, BlockType::q4_k, BlockType::q5_k}) {
+        const auto y = decode(type, encode(type, x, 256), x.size(), 256);
+        EXPECT_LE(relative_rms(x, y), kScaleRounding + 2 * double{spread})
+            << name_of(type) << " of " << mean << " and " << spread;
+      }
+    }
+  }
+}
+
 TEST(Quantise, BlocksTooSmallForAnyScaleBecomeZero) {
   const std::vector<float> x(256, std::numeric_limits<float>::denorm_min());
   for (const BlockType type : kWeightTypes) {
