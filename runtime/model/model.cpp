@@ -129,10 +129,12 @@ Result<std::shared_ptr<const Model>> ModelLoader::load(const std::string& name,
   impl->info.fingerprint = model_file.fingerprint;
   impl->info.window_slots = model_file.window.slots;
   impl->info.file_window_slots = model_file.window.file_slots;
-  // Packed weights are never smaller than the file's, so what cannot fit is refused before the work.
+  // What cannot fit is refused before the work: packed weights are never smaller than as types are kept.
   const std::uint64_t state = StateLayout::of(model_file.config).total_floats() * sizeof(float);
   const KeptWeights kept = KeptWeights::of(*gguf);
-  RUNNEL_CHECK_OK(check_limit(options.memory_limit, kept.bytes + state));
+  const std::uint64_t least =
+      options.device.starts_with("reference") ? kept.file_bytes : kept.bytes;
+  RUNNEL_CHECK_OK(check_limit(options.memory_limit, least + state));
   gguf.reset();
   if (!progress(kParsed)) return fail(ErrorCode::cancelled, "load: stopped by the caller");
   RUNNEL_TRY(impl->engine, make_engine(std::move(model_file), [&](float fraction) {

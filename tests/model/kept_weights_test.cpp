@@ -7,6 +7,7 @@
 #include "runnel/model.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/mixes.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel {
 namespace {
@@ -56,6 +57,25 @@ TEST(KeptWeights, ALoadedModelSaysWhatItTakes) {
   const auto plain = test::load_model(
       test::make_random_model(c, {.linear = BlockType::q4_1, .table = BlockType::q5_0}, 5));
   EXPECT_EQ(plain->info().memory_note, "");
+}
+
+TEST(KeptWeights, ADeviceThatReadsTheFileAsItIsMayTakeNoMoreThanThat) {
+  const auto random = test::make_random_model(
+      test::small_config(), {.linear = BlockType::q5_1, .table = BlockType::q5_1}, 5);
+  const test::TemporaryDirectory folder;
+  test::write_gguf(random, folder / "model.gguf");
+  const auto file = GgufFile::open(folder / "model.gguf");
+  ASSERT_TRUE(file) << file.error().message;
+  const KeptWeights kept = KeptWeights::of(**file);
+  ASSERT_GT(kept.bytes, kept.file_bytes);
+  for (const std::string device : {"cpu", "reference"}) {
+    const auto loaded = Model::load(folder / "model.gguf", {.device = device, .threads = 1});
+    ASSERT_TRUE(loaded) << loaded.error().message;
+    ModelOptions options{.device = device, .threads = 1};
+    options.memory_limit = kept.bytes + (*loaded)->info().state_bytes - 1;
+    EXPECT_EQ(Model::load(folder / "model.gguf", options).has_value(), device == "reference")
+        << device;
+  }
 }
 
 }  // namespace
