@@ -22,6 +22,9 @@ struct Slice {
   int begin, end;
 };
 
+// Of tiles; a single tile of wide rows has more.
+constexpr std::size_t kSliceBytes = std::size_t{1} << 19;
+
 /// The bytes of the file that a slice is made of.
 std::span<const std::byte> slice_bytes(const Slice& s) {
   const WeightView& view = *s.packing.view;
@@ -30,6 +33,15 @@ std::span<const std::byte> slice_bytes(const Slice& s) {
   const auto last =
       std::min(static_cast<std::size_t>(s.end) * kTileRows, static_cast<std::size_t>(view.rows));
   return view.data.subspan(first * row, (last - first) * row);
+}
+
+/// Slices are packed in rounds, so that the caller sees progress and can stop: how many of `left` come next.
+std::size_t slices_of_round(std::span<const Slice> left) {
+  constexpr std::size_t kMost = 64;
+  std::size_t bytes = slice_bytes(left.front()).size(), n = 1;
+  while (n < std::min(kMost, left.size()) && bytes < kMost * kSliceBytes)
+    bytes += slice_bytes(left[n++]).size();
+  return n;
 }
 
 Status expect(const WeightView& view, std::int64_t rows, std::int64_t cols) {
@@ -243,7 +255,6 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
   RUNNEL_TRY(arena_, PageBuffer::create(total));
   std::vector<Slice> slices;
   std::uint8_t* at = arena_.data();
-  constexpr std::size_t kSliceBytes = std::size_t{1} << 19;
   for (const Packing& p : packings) {
     p.matrix->data = at;
     at += p.matrix->bytes();
@@ -254,21 +265,19 @@ Status CpuModel::pack(const Weights& weights, const LoadProgress& progress) {
   }
   if (weights.tied()) head_ = embeddings_;
 
-  // In rounds, so that the caller sees progress and can stop.
-  constexpr int kRound = 64;
-  const int n = static_cast<int>(slices.size());
-  for (int first = 0; first < n; first += kRound) {
-    const int items = std::min(kRound, n - first);
-    pool_->for_each(items, [&](int item, int) {
-      const Slice& s = slices[static_cast<std::size_t>(first) + static_cast<std::size_t>(item)];
+  const auto all = static_cast<float>(slices.size());
+  for (std::span<const Slice> left = slices; !left.empty();) {
+    const std::span<const Slice> round = left.first(slices_of_round(left));
+    left = left.subspan(round.size());
+    pool_->for_each(static_cast<int>(round.size()), [&](int item, int) {
+      const Slice& s = round[static_cast<std::size_t>(item)];
       pack_tiles(*s.packing.matrix, *s.packing.view, s.begin, s.end);
     });
     // So that the file's pages and the tiles are never both in memory as a whole.
-    for (int item = 0; item < items && weights.release; ++item) {
-      const Slice& s = slices[static_cast<std::size_t>(first) + static_cast<std::size_t>(item)];
-      weights.release(slice_bytes(s));
+    if (weights.release) {
+      for (const Slice& s : round) weights.release(slice_bytes(s));
     }
-    if (progress && !progress(static_cast<float>(first + items) / static_cast<float>(n))) {
+    if (progress && !progress(1.0F - static_cast<float>(left.size()) / all)) {
       return fail(ErrorCode::cancelled, "load: stopped by the caller");
     }
   }
