@@ -78,8 +78,8 @@ void pack_shifted(Pass& pass, const PackedInput& input) {
   const std::size_t offset = pass.layout().channel_shift_offset();
   norm_tokens(pass, pass.spec().channel_norm, w.channel_norm);
   pack_rows(pass, pass.tokens, d, input, [&](int t, float* scratch) {
-    lerp_row(w.channel_lerp.data(), pass.normed + std::ptrdiff_t{t} * d,
-             normed_before(pass, t, offset), d, scratch);
+    pass.kernels().lerp(pass.normed + std::ptrdiff_t{t} * d, normed_before(pass, t, offset),
+                        w.channel_lerp.data(), d, scratch);
     return scratch;
   });
   keep_normed(pass, offset);

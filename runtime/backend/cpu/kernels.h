@@ -185,6 +185,12 @@ struct Kernels {
   /// y = x / sqrt(mean(x^2) + eps) * w;  w == nullptr: 1. y may be x.
   void (*rms_norm)(const float* x, int n, float eps, const float* w, float* y);
 
+  /// y = (x - mean(x)) / sqrt(var(x) + eps) * w + b. y may be x.
+  void (*layer_norm)(const float* x, int n, float eps, const float* w, const float* b, float* y);
+
+  /// out = from + by (to - from), each [n]
+  void (*lerp)(const float* from, const float* to, const float* by, int n, float* out);
+
   /// Rounds x [cols] to the groups of token t of a pack of `width` tokens. cols is a multiple
   /// of 32.
   void (*quantise)(const float* x, int cols, uint8_t* pack, int width, int t);

@@ -14,8 +14,8 @@ void group_norm(const Pass& pass, float* row, int n) {
   const LayerSpec& c = pass.spec();
   const int dim = c.head_v_dim;
   for (int i = 0; i < n; i += dim) {
-    layer_norm_row(c.output_norm_eps, pass.layer->g_norm.data() + i,
-                   pass.layer->g_norm_bias.data() + i, row + i, dim, row + i);
+    pass.kernels().layer_norm(row + i, dim, c.output_norm_eps, pass.layer->g_norm.data() + i,
+                              pass.layer->g_norm_bias.data() + i, row + i);
   }
 }
 

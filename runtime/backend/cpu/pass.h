@@ -215,10 +215,6 @@ float sum_in_lanes(int n, const Term& term) {
   return lanes[0];
 }
 
-/// out = (x - mean(x)) * rsqrt(var(x) + eps) * weight + bias, [n]; out may be x.
-void layer_norm_row(float eps, const float* weight, const float* bias, const float* x, int n,
-                    float* out);
-
 /// x [n] by a feature map without weights that takes each number by itself, into out.
 void map_elements(const Kernels& kernels, FeatureMap map, const float* x, int n, float* out);
 
@@ -234,9 +230,6 @@ void norm_tokens(Pass& pass, const NormSpec& spec, const DeviceNorm& norm);
 
 /// The row of pass.normed before token t's: of its item, or what its state has at `offset`.
 const float* normed_before(const Pass& pass, int t, std::size_t offset);
-
-/// out = h + lerp (before - h), [n]
-void lerp_row(const float* lerp, const float* h, const float* before, int n, float* out);
 
 /// Each item's last row of pass.normed into its state at `offset`.
 void keep_normed(Pass& pass, std::size_t offset);

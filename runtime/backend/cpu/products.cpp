@@ -129,14 +129,6 @@ void run_products(Pass& pass, std::span<const Product> products, const PackedInp
   });
 }
 
-void layer_norm_row(float eps, const float* weight, const float* bias, const float* x, int n,
-                    float* out) {
-  const float mean = sum_in_lanes(n, [&](int i) { return x[i]; }) / static_cast<float>(n);
-  const float squares = sum_in_lanes(n, [&](int i) { return (x[i] - mean) * (x[i] - mean); });
-  const float scale = 1.0F / std::sqrt(squares / static_cast<float>(n) + eps);
-  for (int i = 0; i < n; ++i) out[i] = (x[i] - mean) * scale * weight[i] + bias[i];
-}
-
 void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& norm, const float* x,
               int n, float* out) {
   switch (spec.kind) {
@@ -146,7 +138,7 @@ void norm_row(const Kernels& kernels, const NormSpec& spec, const DeviceNorm& no
     case Norm::layer:
       break;
   }
-  layer_norm_row(spec.eps, norm.weight.data(), norm.bias.data(), x, n, out);
+  kernels.layer_norm(x, n, spec.eps, norm.weight.data(), norm.bias.data(), out);
 }
 
 void activate(const Kernels& kernels, Activation activation, float* x, int n) {

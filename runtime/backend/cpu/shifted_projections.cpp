@@ -5,7 +5,6 @@
 //
 // All first products are one parallel loop, all second ones another. Bound as all products: the bytes of W.
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "runtime/backend/cpu/pass.h"
@@ -33,7 +32,9 @@ void apply(const Kernels& kernels, Between between, float* x, int n) {
     case Between::nothing:
       return;
     case Between::tanh:
-      for (int i = 0; i < n; ++i) x[i] = std::tanh(x[i]);
+      for (int i = 0; i < n; ++i) x[i] *= 2.0F;  // tanh(x) = 2 sigmoid(2x) - 1
+      kernels.sigmoid(x, nullptr, n, x);
+      for (int i = 0; i < n; ++i) x[i] = 2.0F * x[i] - 1.0F;
       return;
     case Between::sigmoid:
       kernels.sigmoid(x, nullptr, n, x);
@@ -57,8 +58,8 @@ void pack_inputs(Pass& pass) {
     bool groups = of_input[input]->quantised(), floats = !groups;
     if (input == kValue && w.v_down.present()) (w.v_down.quantised() ? groups : floats) = true;
     for (int t = tile.first; t < tile.first + tile.width; ++t) {
-      lerp_row(w.lerp.data() + input * static_cast<std::size_t>(d),
-               pass.normed + std::ptrdiff_t{t} * d, normed_before(pass, t, offset), d, scratch);
+      pass.kernels().lerp(pass.normed + std::ptrdiff_t{t} * d, normed_before(pass, t, offset),
+                          w.lerp.data() + input * static_cast<std::size_t>(d), d, scratch);
       pack_row(pass.kernels(), scratch, d, tile, t, pass.shifted[input].only(groups, floats));
     }
   });
@@ -100,10 +101,6 @@ const float* normed_before(const Pass& pass, int t, std::size_t offset) {
       pass.items[static_cast<std::size_t>(pass.item_of[static_cast<std::size_t>(t)])];
   if (t == item.first) return item.state->data() + offset;
   return pass.normed + std::ptrdiff_t{t - 1} * pass.model->config().hidden_size;
-}
-
-void lerp_row(const float* lerp, const float* h, const float* before, int n, float* out) {
-  for (int i = 0; i < n; ++i) out[i] = h[i] + lerp[i] * (before[i] - h[i]);
 }
 
 void keep_normed(Pass& pass, std::size_t offset) {

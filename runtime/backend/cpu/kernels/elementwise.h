@@ -13,8 +13,9 @@ inline void for_registers(int n, const Full& f, const Tail& tail) {
   if (i < n) tail(i, n - i);
 }
 
-inline F load_some(const float* p, int count) {
-  float lanes[kLanes] = {};
+inline F load_some(const float* p, int count, float rest = 0) {
+  float lanes[kLanes];
+  store(lanes, splat(rest));
   for (int i = 0; i < count; ++i) lanes[i] = p[i];
   return load(lanes);
 }
@@ -24,26 +25,22 @@ inline void store_some(float* p, int count, F v) {
   for (int i = 0; i < count; ++i) p[i] = lanes[i];
 }
 
-void rms_norm(const float* x, int n, float eps, const float* w, float* y) {
-  F squares[4] = {splat(0), splat(0), splat(0), splat(0)};
+/// The sum of what add_to(sums, register) adds for x [n], in four chains. To `neutral` it adds 0.
+template <class AddTo>
+inline float sum_of(const float* x, int n, float neutral, const AddTo& add_to) {
+  F sums[4] = {splat(0), splat(0), splat(0), splat(0)};
   int i = 0;
   for (; i + 4 * kLanes <= n; i += 4 * kLanes) {
-    for (int j = 0; j < 4; ++j) {
-      const F v = load(x + i + j * kLanes);
-      squares[j] = fma(v, v, squares[j]);
-    }
+    for (int j = 0; j < 4; ++j) sums[j] = add_to(sums[j], load(x + i + j * kLanes));
   }
   for_registers(
-      n - i,
-      [&](int at) {
-        const F v = load(x + i + at);
-        squares[0] = fma(v, v, squares[0]);
-      },
-      [&](int at, int count) {
-        const F v = load_some(x + i + at, count);
-        squares[0] = fma(v, v, squares[0]);
-      });
-  const float total = sum(add(add(squares[0], squares[1]), add(squares[2], squares[3])));
+      n - i, [&](int at) { sums[0] = add_to(sums[0], load(x + i + at)); },
+      [&](int at, int count) { sums[0] = add_to(sums[0], load_some(x + i + at, count, neutral)); });
+  return sum(add(add(sums[0], sums[1]), add(sums[2], sums[3])));
+}
+
+void rms_norm(const float* x, int n, float eps, const float* w, float* y) {
+  const float total = sum_of(x, n, 0, [](F sums, F v) { return fma(v, v, sums); });
   const F scale = splat(1.0F / __builtin_sqrtf(total / static_cast<float>(n) + eps));
   for_registers(
       n,
@@ -54,6 +51,40 @@ void rms_norm(const float* x, int n, float eps, const float* w, float* y) {
       [&](int at, int count) {
         const F v = mul(load_some(x + at, count), scale);
         store_some(y + at, count, w != nullptr ? mul(v, load_some(w + at, count)) : v);
+      });
+}
+
+void layer_norm(const float* x, int n, float eps, const float* w, const float* b, float* y) {
+  const auto count_of = static_cast<float>(n);
+  const float mean = sum_of(x, n, 0, [](F sums, F v) { return add(sums, v); }) / count_of;
+  const F middle = splat(mean);
+  const float squares = sum_of(x, n, mean, [&](F sums, F v) {
+    const F from_mean = sub(v, middle);
+    return fma(from_mean, from_mean, sums);
+  });
+  const F scale = splat(1.0F / __builtin_sqrtf(squares / count_of + eps));
+  for_registers(
+      n,
+      [&](int at) {
+        store(y + at, fma(mul(sub(load(x + at), middle), scale), load(w + at), load(b + at)));
+      },
+      [&](int at, int count) {
+        const F v = mul(sub(load_some(x + at, count), middle), scale);
+        store_some(y + at, count, fma(v, load_some(w + at, count), load_some(b + at, count)));
+      });
+}
+
+void lerp(const float* from, const float* to, const float* by, int n, float* out) {
+  for_registers(
+      n,
+      [&](int at) {
+        const F v = load(from + at);
+        store(out + at, fma(load(by + at), sub(load(to + at), v), v));
+      },
+      [&](int at, int count) {
+        const F v = load_some(from + at, count);
+        store_some(out + at, count,
+                   fma(load_some(by + at, count), sub(load_some(to + at, count), v), v));
       });
 }
 

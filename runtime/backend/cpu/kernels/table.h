@@ -105,6 +105,8 @@ Kernels table() {
       0,
       0,
       rms_norm,
+      layer_norm,
+      lerp,
       quantise,
       silu,
       sigmoid,
