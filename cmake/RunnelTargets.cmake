@@ -75,7 +75,7 @@ function(runnel_join_objects target)
   execute_process(COMMAND ${CMAKE_LINKER} --help OUTPUT_VARIABLE help ERROR_QUIET)
   if(help MATCHES "force-group-allocation")
     add_custom_command(TARGET ${target} POST_BUILD VERBATIM
-      COMMAND ${PROJECT_SOURCE_DIR}/cmake/join-objects ${CMAKE_LINKER} ${CMAKE_OBJCOPY} ${CMAKE_AR} ${CMAKE_NM} $<TARGET_FILE:${target}>)
+      COMMAND ${PROJECT_SOURCE_DIR}/cmake/join-objects ${CMAKE_LINKER} ${CMAKE_OBJCOPY} ${CMAKE_AR} ${CMAKE_NM} ${CMAKE_READELF} $<TARGET_FILE:${target}>)
   endif()
 endfunction()
 
