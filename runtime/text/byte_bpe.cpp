@@ -6,6 +6,7 @@
 #include <deque>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/bpe_merger.h"
 #include "runtime/text/byte_alphabet.h"
@@ -42,8 +43,8 @@ Result<std::shared_ptr<const ByteBpe>> ByteBpe::create(std::string_view pre_toke
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const StringIndex::Added added = index.add(i);
     if (added == StringIndex::Added::duplicate)
-      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: '", texts[i].substr(0, 64),
-                  "' is there twice");
+      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: ", in_quotes(texts[i]),
+                  " is there twice");
     if (added == StringIndex::Added::degenerate)
       return fail(ErrorCode::malformed, "tokenizer.ggml.tokens: texts collide by design");
   }
@@ -108,8 +109,8 @@ Status ByteBpe::add_merges(const std::vector<std::string>& merges,
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string& merge = merges[rank];
     const auto broken = [&](const auto&... why) {
-      return fail(ErrorCode::malformed, kMergesKey, "[", rank, "] '", merge.substr(0, 64),
-                  "': ", why...);
+      return fail(ErrorCode::malformed, kMergesKey, "[", rank, "] ", in_quotes(merge), ": ",
+                  why...);
     };
     const std::size_t space = merge.find(' ');
     if (space == std::string::npos || merge.find(' ', space + 1) != std::string::npos)
@@ -126,9 +127,9 @@ Status ByteBpe::add_merges(const std::vector<std::string>& merges,
     if (whole < 0) return broken("what it makes is not a token");
     for (const TokenId part : {left, right, whole}) {
       // Otherwise plain text could become a token that ends a message.
-      if (table_.is_hidden(part))
-        return broken("'", texts[static_cast<std::size_t>(part)].substr(0, 64),
-                      "' is a special token, which text may not merge to");
+      if (table_.contains(part) && table_.is_hidden(part))
+        return broken(in_quotes(texts[static_cast<std::size_t>(part)]),
+                      " is a special token, which text may not merge to");
     }
     switch (merges_.add(left, right, {static_cast<std::uint32_t>(rank), whole})) {
       case MergeTable::Added::yes:

@@ -28,8 +28,8 @@ ChatFormat no_format(std::string reason) { return {ChatStyle::none, {}, std::mov
 Status check(const ChatMessage& message) {
   if (message.role != "system" && message.role != "user" && message.role != "assistant" &&
       message.role != "tool")
-    return fail(ErrorCode::invalid_argument, "chat message: role '", message.role.substr(0, 64),
-                "', expected system, user, assistant or tool");
+    return fail(ErrorCode::invalid_argument, "chat message: role ", in_quotes(message.role),
+                ", expected system, user, assistant or tool");
   if (const std::size_t at = first_invalid_utf8(message.content); at != std::string_view::npos)
     return fail(ErrorCode::malformed, "chat message: the text is not UTF-8 at byte ", at);
   return check_calls(message);
@@ -395,8 +395,8 @@ Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
     }
     if (style == "rwkv") return ChatFormat{ChatStyle::rwkv, std::move(prompt), {}, {}};
     if (style != "none" && style != "jinja")
-      return fail(ErrorCode::unsupported, kStyleKey, ": '", style.substr(0, 64),
-                  "' is not one of plain, chatml, rwkv, jinja, none");
+      return fail(ErrorCode::unsupported, kStyleKey, ": ", in_quotes(style),
+                  " is not one of plain, chatml, rwkv, jinja, none");
     if (style == "none") return no_format("the model file says that it has no chat format");
   }
   RUNNEL_TRY(const std::string source, file.get_string(kTemplateKey, ""));

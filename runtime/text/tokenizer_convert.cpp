@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/file_map.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/byte_alphabet.h"
 #include "runtime/text/byte_bpe.h"
@@ -138,8 +139,8 @@ Status set_roles(const Settings& s, std::size_t entries, TokenId default_begin, 
     if (text.empty()) return TokenId{-1};
     const TokenId id = id_of(text);
     if (id < 0)
-      return fail(ErrorCode::malformed, "tokenizer_config.json: ", key, ": '", text.substr(0, 64),
-                  "' is not in the vocabulary");
+      return fail(ErrorCode::malformed, "tokenizer_config.json: ", key, ": ", in_quotes(text),
+                  " is not in the vocabulary");
     return id;
   };
   const auto put = [&](const char* key, TokenId id) {
@@ -219,8 +220,8 @@ Status check_no_more_tokens(const fs::path& path, const SentencepieceModel& mode
   for (const AddedToken& token : added) {
     const auto id = static_cast<std::size_t>(token.id);
     if (id >= model.pieces.size() || model.pieces[id].text != token.text)
-      return fail(ErrorCode::unsupported, "tokenizer.json: added token ", token.id, " '",
-                  token.text.substr(0, 64), "' is not in tokenizer.model");
+      return fail(ErrorCode::unsupported, "tokenizer.json: added token ", token.id, " ",
+                  in_quotes(token.text), " is not in tokenizer.model");
   }
   return {};
 }

@@ -282,6 +282,21 @@ INSTANTIATE_TEST_SUITE_P(
               r["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}};
             },
             kNot, "Lowercase"},
+        Refused{"PartOfControlBytes",
+                [](J& r, J&) {
+                  r["normalizer"] = {{"type", "\x7f\u009b31m"}};
+                },
+                kNot, "\\x7f\\xc2\\x9b31m"},
+        Refused{"VocabularyOfControlBytes",
+                [](J& r, J&) { r["model"]["vocab"]["\x1b[31m"] = 1000; }, kBad,
+                "'\\x1b[31m' has id"},
+        Refused{"AddedTokenOfControlBytes",
+                [](J& r, J&) {
+                  r["added_tokens"].push_back({{"id", 1000}, {"content", "\x1b[31m"}});
+                },
+                kBad, "'\\x1b[31m'"},
+        Refused{"BeginTokenOfControlBytes", [](J&, J& c) { c["bos_token"] = "\x1b[31m"; }, kBad,
+                "'\\x1b[31m' is not in"},
         Refused{"Qwen2WithoutFormC",
                 [](J& r, J&) {
                   make_qwen2(r);
