@@ -21,6 +21,7 @@
 #include "app/cli/tools.h"
 #include "app/cli/word_wrap.h"
 #include "runnel/session.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cli {
@@ -147,7 +148,7 @@ class Chat {
 
   void greet() {
     const ModelInfo& info = session().model().info();
-    std::string text = info.name.empty() ? "Model" : info.name;
+    std::string text = info.name.empty() ? "Model" : printable(info.name);
     text += " on " + info.device + ", " + format_bytes(info.state_bytes) +
             " of memory, whatever the length";
     if (session().position() > 0)

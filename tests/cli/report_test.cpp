@@ -10,6 +10,7 @@
 #include "runnel/session.h"
 #include "runtime/model/model_impl.h"
 #include "tests/cli/program.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/mixes.h"
 #include "tests/support/model_files.h"
@@ -113,6 +114,27 @@ TEST(Inspect, SaysWhatEachTensorTakesInMemory) {
   const std::string text = run_program({"inspect", file}).out;
   EXPECT_THAT(text, testing::ContainsRegex("weights +.* in memory"));
   EXPECT_THAT(text, testing::ContainsRegex("iq4_nl: .*; in memory q8_0, "));
+}
+
+TEST(Inspect, NamesTheKindOfTokenizer) {
+  const std::string world = (scratch() / "world-to-inspect.gguf").string();
+  write_world_chat_model(world);
+  EXPECT_THAT(run_program({"inspect", world}).out, HasSubstr("tokenizer    RWKV World, "));
+  EXPECT_THAT(run_program({"inspect", chat_model()}).out,
+              HasSubstr("tokenizer    byte-level BPE, 259 entries"));
+}
+
+TEST(Inspect, TextsOfTheFileAreSafeForATerminal) {
+  const std::string file = (scratch() / "escape.gguf").string();
+  write_chat_model(file, [](GgufWriter& writer) {
+    writer.set("general.name", std::string("\x1b[31mred"));
+    writer.set("gsa.chat.default_system_prompt", std::string("\x1b[2J"));
+  });
+  const Outcome o = run_program({"inspect", file});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("name         \\x1b[31mred\n"));
+  EXPECT_THAT(o.out, HasSubstr("system       \\x1b[2J\n"));
+  EXPECT_EQ(o.out.find('\x1b'), std::string::npos);
 }
 
 TEST(Inspect, AModelWithoutTokenizerSaysSo) {
