@@ -44,15 +44,21 @@ struct Facts {
   SamplingOptions sampling;
 };
 
-Result<Facts> read(const std::string& path, std::optional<std::int64_t> window) {
-  Facts facts;
-  facts.path = path;
-  RUNNEL_TRY(facts.file, GgufFile::open(path));
+Status understand(Facts& facts, std::optional<std::int64_t> window) {
   RUNNEL_TRY(facts.model, ModelFile::from_gguf(facts.file));
   RUNNEL_CHECK_OK(choose_window(facts.model, window));
   RUNNEL_TRY(facts.tokenizer, Tokenizer::from_gguf(*facts.file, facts.model.config.vocab_size));
   RUNNEL_TRY(facts.chat, chat_format_from_gguf(*facts.file));
   RUNNEL_TRY(facts.sampling, sampling_from_gguf(*facts.file));
+  return {};
+}
+
+Result<Facts> read(const std::string& path, std::optional<std::int64_t> window) {
+  Facts facts;
+  facts.path = path;
+  RUNNEL_TRY(facts.file, GgufFile::open(path));
+  const Status understood = understand(facts, window);
+  if (!understood) return of_file(understood.error(), path);
   return facts;
 }
 

@@ -6,6 +6,7 @@
 
 #include "app/cli/command.h"
 #include "app/cli/interrupt.h"
+#include "app/cli/model_options.h"
 #include "app/cli/store_options.h"
 #include "app/cli/terminal.h"
 #include "runtime/base/try.h"
@@ -39,7 +40,7 @@ Result<int> run(const Options& o) {
   Result<std::shared_ptr<const GgufFile>> file = GgufFile::open(o.in);
   if (!file) return file.error();
   Result<ModelFile> model = ModelFile::from_gguf(*std::move(file));
-  if (!model) return with_context(model.error(), o.in + ": ");
+  if (!model) return of_file(model.error(), o.in);
 
   InterruptHandler interrupts;
   const StopOnInterrupt stop(interrupts);

@@ -212,8 +212,7 @@ Result<int> run(const Options& o) {
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
   RUNNEL_TRY(Session session, Session::create(model));
   if (!o.load.empty()) {
-    RUNNEL_TRY(const Snapshot snapshot, load_start(o.load, model));
-    RUNNEL_CHECK_OK(session.restore(snapshot));
+    RUNNEL_CHECK_OK(start_from(o.load, session));
     keep_given_options(*o.parser, last_sampling(session), generation.sampling);
     RUNNEL_TRY(generation.constraint, last_constraint(session));
   }

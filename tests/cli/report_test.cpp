@@ -137,6 +137,28 @@ TEST(Inspect, TextsOfTheFileAreSafeForATerminal) {
   EXPECT_EQ(o.out.find('\x1b'), std::string::npos);
 }
 
+TEST(Inspect, WhatIsWrongWithAFileIsSaidOfItInEveryCommand) {
+  const std::string tokenizer = (scratch() / "no-tokenizer.gguf").string();
+  write_chat_model(tokenizer, [](GgufWriter& writer) {
+    writer.set("tokenizer.ggml.pre", std::string("\x1b[31mred"));
+  });
+  const std::string key = (scratch() / "no-key.gguf").string();
+  write_chat_model(key, [](GgufWriter& writer) { writer.set("gsa.of_tomorrow", true); });
+  const std::string cut = (scratch() / "cut.gguf").string();
+  std::ofstream(cut) << "GGUF";
+  for (const std::string& file : {tokenizer, key, cut}) {
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"inspect", file},
+                                                    {"run", file, "-p", "x"},
+                                                    {"bench", file, "-p", "1", "-n", "1"}}) {
+      const Outcome o = run_program(command);
+      EXPECT_EQ(o.code, 1) << command[0];
+      EXPECT_THAT(o.err, testing::StartsWith("runnel: " + file + ": ")) << command[0];
+      EXPECT_EQ(o.err.find(file), o.err.rfind(file)) << "named twice: " << o.err;
+      EXPECT_EQ(o.err.find('\x1b'), std::string::npos);
+    }
+  }
+}
+
 TEST(Inspect, AModelWithoutTokenizerSaysSo) {
   EXPECT_TRUE(json_of({"inspect", bare_model()})["tokenizer"].is_null());
   EXPECT_THAT(run_program({"inspect", bare_model()}).out, HasSubstr("token ids only"));
