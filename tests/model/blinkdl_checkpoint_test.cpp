@@ -193,6 +193,10 @@ TEST(BlinkdlCheckpoint, NamesWhatDoesNotFit) {
   EXPECT_EQ(refusal(source()), "");
   EXPECT_EQ(refusal(without("blocks.1.att.g2")),
             "tensor blocks.1.att.g2 is missing, expected shape [5, 16]");
+  EXPECT_EQ(refusal(without("blocks.1.ln1.weight")),
+            "tensor blocks.1.ln1.weight is missing, expected shape [16]");
+  EXPECT_EQ(refusal(without("blocks.0.ln1.weight")),
+            "tensor blocks.0.ln1.weight is missing, expected shape [16]");
   EXPECT_EQ(refusal(without("emb.weight")), "tensor emb.weight is missing");
   EXPECT_EQ(refusal(shaped("head.weight", {16, 24})),
             "tensor head.weight has shape [16, 24], expected [24, 16]");
