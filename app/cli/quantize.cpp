@@ -53,7 +53,9 @@ Result<int> run(const Options& o) {
   bar.clear();
   if (!stored) {
     if (stored.error().code == ErrorCode::cancelled) return static_cast<int>(kInterrupted);
-    return stored.error();
+    // What is wrong with a tensor is said of the file it is in; the rest is about the one that is written.
+    return stored.error().code == ErrorCode::malformed ? of_file(stored.error(), o.in)
+                                                       : stored.error();
   }
   warn_if_requantised(o.in, *stored);
   print_stored(o.out, *stored, o.store);
