@@ -61,14 +61,17 @@ std::string fallback_lines(const std::vector<StoredTensor>& tensors) {
   return out;
 }
 
+constexpr std::size_t kTypeWidth = 9;  // the longest names have six letters
+
 std::string table(const std::vector<StoredTensor>& tensors) {
   std::size_t name_width = 6;
   for (const StoredTensor& t : tensors) name_width = std::max(name_width, t.name.size());
-  std::string out = padded("tensor", name_width) + "  " + padded("shape", 14) + padded("was", 6) +
-                    padded("is", 6) + padded("size", 11) + "relative RMS error\n";
+  std::string out = padded("tensor", name_width) + "  " + padded("shape", 14) +
+                    padded("was", kTypeWidth) + padded("is", kTypeWidth) + padded("size", 11) +
+                    "relative RMS error\n";
   for (const StoredTensor& t : tensors) {
     out += padded(t.name, name_width) + "  " + padded(shape_text(t.shape), 14) +
-           padded(type_name(t.from), 6) + padded(type_name(t.to), 6) +
+           padded(type_name(t.from), kTypeWidth) + padded(type_name(t.to), kTypeWidth) +
            padded(format_bytes(t.bytes), 11) + error_text(t.relative_rms) + "\n";
   }
   return out;
