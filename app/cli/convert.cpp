@@ -102,10 +102,13 @@ Command add_convert(CLI::App& program) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   parser->footer(storage_help());
-  return {parser, [options] {
-            const Result<int> code = run(*options);
-            return code ? *code : report(code.error());
-          }};
+  return {
+      parser, [options] {
+        if (const auto mistake = input_replaced(options->directory, options->out, options->store))
+          return report_usage(*mistake);
+        const Result<int> code = run(*options);
+        return code ? *code : report(code.error());
+      }};
 }
 
 }  // namespace runnel::cli

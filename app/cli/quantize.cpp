@@ -74,6 +74,8 @@ Command add_quantize(CLI::App& program) {
   parser->footer(storage_help() +
                  "\nTensors that have their type already are copied byte for byte.");
   return {parser, [options] {
+            if (const auto mistake = input_replaced(options->in, options->out, options->store))
+              return report_usage(*mistake);
             const Result<int> code = run(*options);
             return code ? *code : report(code.error());
           }};
