@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -432,6 +433,15 @@ class Chat {
   double decode_s_ = 0.0;
 };
 
+/// A style that the vocabulary cannot serve is an error of the command, not of every message.
+Status check_chat(const Model& model) {
+  const ChatMessage first{.role = "user", .content = "x"};
+  const auto tokens = model.encode_chat(std::span(&first, 1), true);
+  // Else a template wants another first message, which may come.
+  if (!tokens && tokens.error().code == ErrorCode::unsupported) return tokens.error();
+  return {};
+}
+
 Result<int> run(const Options& o) {
   RUNNEL_CHECK_OK(generation_options(o.generation));  // said before the model is loaded
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
@@ -442,6 +452,7 @@ Result<int> run(const Options& o) {
                 "the model's file has no tokenizer, so it cannot chat: use `runnel run --tokens` "
                 "with token ids");
   }
+  RUNNEL_CHECK_OK(check_chat(*model));
   RUNNEL_TRY(generation.answer, model->answer_form(thinking_of(o.think)));
   RUNNEL_TRY(generation.constraint, chosen_constraint(o.constraint, *model));
   RUNNEL_TRY(std::vector<Tool> tools, chosen_tools(o.tools, *model, generation));

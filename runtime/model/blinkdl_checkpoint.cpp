@@ -282,6 +282,9 @@ Status set_tokenizer(const BlinkdlShape& shape, const ConvertOptions& options, G
       [&](std::string key, GgufValue value) { writer.set(std::move(key), std::move(value)); }));
   writer.set("tokenizer.chat_template", std::string("rwkv-world"));
   if (options.chat) {
+    RUNNEL_CHECK_OK(check_markers(*options.chat, [&](std::string_view marker) {
+      return std::ranges::find(tokens, marker) != tokens.end();
+    }));
     chat_format_to_gguf(*options.chat, [&](std::string key, std::string value) {
       writer.set(std::move(key), std::move(value));
     });

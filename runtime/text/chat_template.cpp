@@ -190,11 +190,8 @@ Result<std::vector<TokenId>> tokens_of(const Tokenizer& tokenizer, const MarkedT
 }
 
 Status check_markers(const Tokenizer& tokenizer, const ChatFormat& format) {
-  for (const char* marker : {kStart, kEnd})
-    if (format.style == ChatStyle::chatml && tokenizer.special_id(marker) < 0)
-      return fail(ErrorCode::unsupported, "chat style chatml: the vocabulary has no special token ",
-                  marker);
-  return {};
+  return runnel::check_markers(
+      format, [&](std::string_view marker) { return tokenizer.special_id(marker) >= 0; });
 }
 
 /// The template that lays out `talk`; null: the built-in style does.
@@ -424,6 +421,17 @@ void chat_format_to_gguf(const ChatFormat& format,
                          const std::function<void(std::string, std::string)>& set) {
   set(kStyleKey, to_string(format.style));
   set(kPromptKey, format.default_system_prompt);
+}
+
+Status check_markers(const ChatFormat& format,
+                     const std::function<bool(std::string_view)>& has_token) {
+  if (format.style != ChatStyle::chatml) return {};
+  for (const char* marker : {kStart, kEnd}) {
+    if (!has_token(marker))
+      return fail(ErrorCode::unsupported, "chat style chatml: the vocabulary has no special token ",
+                  marker);
+  }
+  return {};
 }
 
 ToolFormat tool_format(const ChatFormat& format) {

@@ -267,30 +267,43 @@ Status convert_world(const fs::path& path, std::int32_t vocab_size, Keys& keys) 
   });
 }
 
-void convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, bool world,
-                  Keys& keys) {
+/// Whether the vocabulary of these keys has a token of this text that can mark turns.
+bool has_token(const Keys& keys, std::string_view text) {
+  for (const auto& [key, value] : keys.values) {
+    if (key != "tokenizer.ggml.tokens") continue;
+    const auto& tokens = std::get<std::vector<std::string>>(std::get<GgufArray>(value));
+    return std::ranges::find(tokens, text) != tokens.end();
+  }
+  return false;
+}
+
+Status convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, bool world,
+                    Keys& keys) {
   if (settings.chat_template.empty() && !style && world) {
     keys.set("tokenizer.chat_template", std::string("rwkv-world"));
-    return;
+    return {};
   }
   if (!settings.chat_template.empty()) keys.set("tokenizer.chat_template", settings.chat_template);
   ChatFormat format;
   if (style) {
     format = *style;
+    RUNNEL_CHECK_OK(
+        check_markers(format, [&](std::string_view text) { return has_token(keys, text); }));
   } else if (settings.chat_template.empty()) {
-    return;  // a file without a template is read as plain
+    return {};  // a file without a template is read as plain
   } else {
-    if (is_world_chat(world ? "rwkv" : "", settings.chat_template)) return;
+    if (is_world_chat(world ? "rwkv" : "", settings.chat_template)) return {};
     format =
         simplified(world ? chat_format_of(settings.chat_template)
                          : chat_format_of(settings.chat_template, settings.begin, settings.end));
     if (format.style == ChatStyle::none)
       keys.warnings.push_back("no chat: " + format.reason + "; name a chat style to have one");
-    if (format.style != ChatStyle::chatml) return;  // the file's template says it all
+    if (format.style != ChatStyle::chatml) return {};  // the file's template says it all
   }
   chat_format_to_gguf(format, [&](std::string key, std::string value) {
     keys.set(std::move(key), GgufValue(std::move(value)));
   });
+  return {};
 }
 
 }  // namespace
@@ -322,7 +335,7 @@ Result<TokenizerConversion> tokenizer_to_gguf(const fs::path& directory, std::in
   } else {
     RUNNEL_CHECK_OK(convert_bpe(directory / "tokenizer.json", vocab_size, settings, keys));
   }
-  convert_chat(settings, style, has_world, keys);
+  RUNNEL_CHECK_OK(convert_chat(settings, style, has_world, keys));
   TokenizerConversion done;
   done.keys = static_cast<int>(keys.values.size());
   done.warnings = std::move(keys.warnings);

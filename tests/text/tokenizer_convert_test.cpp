@@ -225,6 +225,26 @@ TEST(TokenizerConvert, AGivenStyleWins) {
   EXPECT_EQ(format->default_system_prompt, "Be brief.");
 }
 
+TEST(TokenizerConvert, AStyleThatTheVocabularyCannotServeIsRefused) {
+  const TemporaryDirectory directory;
+  json root = small_json();
+  root["added_tokens"][0]["content"] = "<|other|>";
+  const auto vocabulary = root["model"]["vocab"];
+  root["model"]["vocab"].erase("<|im_start|>");
+  root["model"]["vocab"]["<|other|>"] = vocabulary["<|im_start|>"];
+  directory.file("tokenizer.json", root.dump());
+  for (const ChatStyle style : {ChatStyle::chatml, ChatStyle::plain, ChatStyle::rwkv}) {
+    GgufWriter writer;
+    const auto done =
+        tokenizer_to_gguf(directory.path(), 64, writer, ChatFormat{style, "Be brief.", {}, {}});
+    ASSERT_EQ(done.has_value(), style != ChatStyle::chatml) << to_string(style);
+    if (done) continue;
+    EXPECT_EQ(done.error().code, ErrorCode::unsupported);
+    EXPECT_EQ(done.error().message,
+              "chat style chatml: the vocabulary has no special token <|im_start|>");
+  }
+}
+
 TEST(TokenizerConvert, ATemplateProcessorNamesTheBeginToken) {
   const TemporaryDirectory directory;
   json root = small_json();
