@@ -161,6 +161,8 @@ Status check_stated(const HfShifted& stated, const ShiftedSizes& sizes) {
       {"vocab_size", sizes.vocab_size},
       {"hidden_size", sizes.hidden_size},
       {"num_hidden_layers", static_cast<std::int64_t>(sizes.layers.size())},
+      {"the length of value_dim", static_cast<std::int64_t>(sizes.layers.size())},
+      {"value_dim", sizes.hidden_size},
       {"intermediate_size", last.intermediate_size},
       {"head_dim", sizes.head_size},
       {"head_size", sizes.head_size},

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <fstream>
 
 #include "runnel/session.h"
@@ -102,6 +103,16 @@ TEST(ConvertFile, MakesAModelOfAFileOfTorch) {
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, HasSubstr("has no tokenizer"));
   EXPECT_THAT(o.out, HasSubstr("5,728 parameters"));
+}
+
+TEST(ConvertFile, HelpNamesEveryModelType) {
+  const Outcome o = run_program({"convert", "--help"});
+  std::string help;  // as it was before lines were wrapped
+  for (const char c : o.out) {
+    if (!std::isspace(static_cast<unsigned char>(c))) help += c;
+  }
+  EXPECT_THAT(help, HasSubstr("gsa,gla,hgrn2,retnet,abc,linear_attn,regla,delta_net,gated_deltanet,"
+                              "rwkv7,runnel_gsa"));
 }
 
 TEST(ConvertFile, NamesWhatAFileIsNot) {

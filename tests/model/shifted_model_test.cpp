@@ -247,6 +247,21 @@ TEST(ShiftedCheckpoint, ConfigurationsAreCheckedNotBelieved) {
               HasSubstr("lora_rank_decay is 10, the tensors' shapes say 9"));
   EXPECT_THAT(convert_error([](Json& c) { c["head_dim"] = 32; }),
               HasSubstr("head_dim is 32, the tensors' shapes say 64"));
+  EXPECT_THAT(convert_error([](Json& c) {
+                c["value_dim"] = {64, 128};
+              }),
+              HasSubstr("value_dim is 128, the tensors' shapes say 64"));
+  EXPECT_THAT(convert_error([](Json& c) {
+                c["value_dim"] = {64, 64, 64};
+              }),
+              HasSubstr("the length of value_dim is 3, the tensors' shapes say 2"));
+  EXPECT_EQ(convert_error([](Json& c) { c["value_dim"] = 64; }), "");
+  EXPECT_THAT(convert_error([](Json& c) { c["value_dim"] = 32; }),
+              HasSubstr("value_dim is 32, the tensors' shapes say 64"));
+  EXPECT_THAT(convert_error([](Json& c) {
+                c["value_dim"] = {64, "x"};
+              }),
+              HasSubstr("value_dim is [64,\"x\"], expected whole numbers"));
   EXPECT_THAT(convert_error([](Json& c) { c["hidden_act"] = "swish"; }),
               HasSubstr("hidden_act is 'swish', expected 'sqrelu'"));
   EXPECT_THAT(convert_error([](Json& c) { c["norm_first"] = false; }), HasSubstr("norm_first"));
