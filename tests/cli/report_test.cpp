@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -122,6 +123,17 @@ TEST(Inspect, NamesTheKindOfTokenizer) {
   EXPECT_THAT(run_program({"inspect", world}).out, HasSubstr("tokenizer    RWKV World, "));
   EXPECT_THAT(run_program({"inspect", chat_model()}).out,
               HasSubstr("tokenizer    byte-level BPE, 259 entries"));
+}
+
+// Its one merge makes no token.
+TEST(Inspect, OpensTheVocabularyOfAConvertersDummy) {
+  const std::string file = (tiny_checkpoint("rnn") / "arwkv7" / "model.gguf").string();
+  EXPECT_EQ(json_of({"inspect", file})["tokenizer"]["entries"], 163);
+  const Outcome ids = run_program({"run", file, "--tokens", "1,2,3", "-n", "4", "--ignore-end"});
+  EXPECT_EQ(ids.code, 0) << ids.err;
+  EXPECT_EQ(std::count(ids.out.begin(), ids.out.end(), ','), 3) << ids.out;
+  const Outcome text = run_program({"run", file, "-p", "Hi!\"", "-n", "4"});
+  EXPECT_EQ(text.code, 0) << text.err;
 }
 
 TEST(Inspect, TextsOfTheFileAreSafeForATerminal) {
