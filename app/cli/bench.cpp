@@ -19,6 +19,7 @@
 #include "runnel/generation.h"
 #include "runnel/session.h"
 #include "runtime/backend/cpu/roofline.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf.h"
 #include "runtime/model/kept_weights.h"
@@ -337,7 +338,7 @@ std::string to_json(const Report& r) {
 
 std::string to_text(const Report& r) {
   const ModelInfo& info = r.info;
-  std::string text = "model    " + info.name + ", " +
+  std::string text = "model    " + printable(info.name) + ", " +
                      format_count(static_cast<std::uint64_t>(info.parameters)) + " parameters\n";
   text += "device   " + info.device + ": " + r.device.name +
           (r.device.detail.empty() ? "" : ", " + r.device.detail);

@@ -147,6 +147,8 @@ TEST(Inspect, TextsOfTheFileAreSafeForATerminal) {
   EXPECT_THAT(o.out, HasSubstr("name         \\x1b[31mred\n"));
   EXPECT_THAT(o.out, HasSubstr("system       \\x1b[2J\n"));
   EXPECT_EQ(o.out.find('\x1b'), std::string::npos);
+  const Outcome timed = run_program({"bench", file, "-p", "1", "-n", "1", "-r", "1"});
+  EXPECT_THAT(timed.out, HasSubstr("model    \\x1b[31mred, "));
 }
 
 TEST(Inspect, WhatIsWrongWithAFileIsSaidOfItInEveryCommand) {
