@@ -19,6 +19,7 @@
 #include "runnel/generation.h"
 #include "runnel/session.h"
 #include "runtime/backend/cpu/roofline.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf.h"
 #include "runtime/model/kept_weights.h"
@@ -149,16 +150,17 @@ std::uint64_t changed_bytes(const ModelConfig& config, std::uint64_t state_bytes
 Result<Work> work_per_token(const ModelChoice& choice, std::uint64_t state_bytes) {
   RUNNEL_TRY(const std::string path, model_file(choice));
   RUNNEL_TRY(std::shared_ptr<const GgufFile> gguf, GgufFile::open(path));
-  RUNNEL_TRY(const ModelFile file, ModelFile::from_gguf(gguf));
-  Work work{.decode_bytes = state_bytes + changed_bytes(file.config, state_bytes)};
+  Result<ModelFile> file = ModelFile::from_gguf(gguf);
+  if (!file) return of_file(file.error(), path);
+  Work work{.decode_bytes = state_bytes + changed_bytes(file->config, state_bytes)};
   const std::byte* const table =
-      file.weights.tied() ? nullptr : file.weights.embeddings.data.data();
+      file->weights.tied() ? nullptr : file->weights.embeddings.data.data();
   for (const GgufTensor& tensor : gguf->tensors()) {
     if (tensor.data.data() != table) work.decode_bytes += kept_bytes(tensor);
   }
-  for (std::size_t i = 0; i < file.config.layers.size(); ++i) {
-    for (const LayerTensor& t : layer_tensors(file.config.layers[i], file.config.hidden_size)) {
-      const WeightView& w = t.view_of(file.weights.layers[i]);
+  for (std::size_t i = 0; i < file->config.layers.size(); ++i) {
+    for (const LayerTensor& t : layer_tensors(file->config.layers[i], file->config.hidden_size)) {
+      const WeightView& w = t.view_of(file->weights.layers[i]);
       if (t.role != WeightRole::small && t.role != WeightRole::vector)
         work.prefill_ops += 2 * static_cast<std::uint64_t>(w.rows * w.cols);
     }
@@ -336,7 +338,7 @@ std::string to_json(const Report& r) {
 
 std::string to_text(const Report& r) {
   const ModelInfo& info = r.info;
-  std::string text = "model    " + info.name + ", " +
+  std::string text = "model    " + printable(info.name) + ", " +
                      format_count(static_cast<std::uint64_t>(info.parameters)) + " parameters\n";
   text += "device   " + info.device + ": " + r.device.name +
           (r.device.detail.empty() ? "" : ", " + r.device.detail);

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "app/cli/tools.h"
 #include "app/cli/word_wrap.h"
 #include "runnel/session.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel::cli {
@@ -76,11 +78,11 @@ class Chat {
   }
 
   Status load(const std::string& file) {
-    RUNNEL_TRY(const Snapshot snapshot, load_start(file, session().shared_model()));
+    RUNNEL_TRY(const Snapshot snapshot, start_from(file, session()));
     start_ = snapshot.position() == 0 ? file : "";
     said_.clear();
     knows_all_ = snapshot.position() == 0;  // else something was said before it was taken
-    return session().restore(snapshot);
+    return {};
   }
 
   Status save(const std::string& file) {
@@ -147,7 +149,7 @@ class Chat {
 
   void greet() {
     const ModelInfo& info = session().model().info();
-    std::string text = info.name.empty() ? "Model" : info.name;
+    std::string text = info.name.empty() ? "Model" : printable(info.name);
     text += " on " + info.device + ", " + format_bytes(info.state_bytes) +
             " of memory, whatever the length";
     if (session().position() > 0)
@@ -431,6 +433,15 @@ class Chat {
   double decode_s_ = 0.0;
 };
 
+/// A style that the vocabulary cannot serve is an error of the command, not of every message.
+Status check_chat(const Model& model) {
+  const ChatMessage first{.role = "user", .content = "x"};
+  const auto tokens = model.encode_chat(std::span(&first, 1), true);
+  // Else a template wants another first message, which may come.
+  if (!tokens && tokens.error().code == ErrorCode::unsupported) return tokens.error();
+  return {};
+}
+
 Result<int> run(const Options& o) {
   RUNNEL_CHECK_OK(generation_options(o.generation));  // said before the model is loaded
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
@@ -441,6 +452,7 @@ Result<int> run(const Options& o) {
                 "the model's file has no tokenizer, so it cannot chat: use `runnel run --tokens` "
                 "with token ids");
   }
+  RUNNEL_CHECK_OK(check_chat(*model));
   RUNNEL_TRY(generation.answer, model->answer_form(thinking_of(o.think)));
   RUNNEL_TRY(generation.constraint, chosen_constraint(o.constraint, *model));
   RUNNEL_TRY(std::vector<Tool> tools, chosen_tools(o.tools, *model, generation));

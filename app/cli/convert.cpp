@@ -75,9 +75,9 @@ Command add_convert(CLI::App& program) {
   const auto options = std::make_shared<Options>();
   parser
       ->add_option("CHECKPOINT", options->directory,
-                   "Directory with config.json (model_type gsa or runnel_gsa), *.safetensors and "
-                   "tokenizer files; or one file, .pth or .safetensors, of RWKV-7 as its author "
-                   "publishes it")
+                   "Directory with config.json (model_type one of " + hf_model_types() +
+                       "), *.safetensors and tokenizer files; or one file, .pth or "
+                       ".safetensors, of RWKV-7 as its author publishes it")
       ->required()
       ->check(CLI::ExistingPath);
   parser->add_option("OUT", options->out, "Model file to write (GGUF)")->required();
@@ -102,10 +102,13 @@ Command add_convert(CLI::App& program) {
       ->type_name("NAME=VALUE")
       ->allow_extra_args(false);
   parser->footer(storage_help());
-  return {parser, [options] {
-            const Result<int> code = run(*options);
-            return code ? *code : report(code.error());
-          }};
+  return {
+      parser, [options] {
+        if (const auto mistake = input_replaced(options->directory, options->out, options->store))
+          return report_usage(*mistake);
+        const Result<int> code = run(*options);
+        return code ? *code : report(code.error());
+      }};
 }
 
 }  // namespace runnel::cli

@@ -2,6 +2,7 @@
 // runnel inspect: what a model file holds. Nothing is loaded onto a device.
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -17,6 +18,7 @@
 #include "app/cli/model_options.h"
 #include "app/cli/terminal.h"
 #include "quant/formats.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/config_names.h"
 #include "runtime/model/kept_weights.h"
@@ -42,15 +44,21 @@ struct Facts {
   SamplingOptions sampling;
 };
 
-Result<Facts> read(const std::string& path, std::optional<std::int64_t> window) {
-  Facts facts;
-  facts.path = path;
-  RUNNEL_TRY(facts.file, GgufFile::open(path));
+Status understand(Facts& facts, std::optional<std::int64_t> window) {
   RUNNEL_TRY(facts.model, ModelFile::from_gguf(facts.file));
   RUNNEL_CHECK_OK(choose_window(facts.model, window));
   RUNNEL_TRY(facts.tokenizer, Tokenizer::from_gguf(*facts.file, facts.model.config.vocab_size));
   RUNNEL_TRY(facts.chat, chat_format_from_gguf(*facts.file));
   RUNNEL_TRY(facts.sampling, sampling_from_gguf(*facts.file));
+  return {};
+}
+
+Result<Facts> read(const std::string& path, std::optional<std::int64_t> window) {
+  Facts facts;
+  facts.path = path;
+  RUNNEL_TRY(facts.file, GgufFile::open(path));
+  const Status understood = understand(facts, window);
+  if (!understood) return of_file(understood.error(), path);
   return facts;
 }
 
@@ -299,6 +307,18 @@ std::string as_json(const Facts& f) {
   return out.dump(2) + "\n";
 }
 
+/// The kind of tokenizer, for people.
+std::string tokenizer_text(const GgufFile& file) {
+  const auto model = file.get_string("tokenizer.ggml.model", "");
+  if (model && *model == "gpt2") return "byte-level BPE";
+  return model && *model == "rwkv" ? "RWKV World" : "sentencepiece";
+}
+
+/// A text of the file, whole and safe for a terminal.
+std::string shown(const std::string& text) {
+  return printable(text, std::numeric_limits<std::size_t>::max());
+}
+
 std::string row(const char* label, const std::string& value) {
   std::string line = label;
   line.resize(std::max<std::size_t>(13, line.size() + 1), ' ');
@@ -385,7 +405,7 @@ std::string as_text(const Facts& f) {
   const std::uint64_t state_bytes = StateLayout::of(c).total_floats() * sizeof(float);
   const std::vector<Block> blocks = blocks_of(c);
 
-  std::string text = row("name", c.name.empty() ? "(none)" : c.name);
+  std::string text = row("name", c.name.empty() ? "(none)" : shown(c.name));
   text +=
       row("model", model_text(c, blocks) + ", " + format_count(totals.parameters) + " parameters");
   for (const Block& block : blocks) {
@@ -410,14 +430,14 @@ std::string as_text(const Facts& f) {
     if (block.layer->kind() != Mixer::slots) text += row("", state_text(*block.layer));
   }
   if (f.tokenizer != nullptr) {
-    const auto model = f.file->get_string("tokenizer.ggml.model", "");
     text +=
-        row("tokenizer", (model && *model == "gpt2" ? "byte-level BPE, " : "sentencepiece, ") +
+        row("tokenizer", tokenizer_text(*f.file) + ", " +
                              format_count(static_cast<std::uint64_t>(f.tokenizer->vocab_size())) +
                              " entries");
     text += row("chat format",
                 to_string(f.chat.style) + (f.chat.reason.empty() ? "" : ": " + f.chat.reason));
-    if (!f.chat.default_system_prompt.empty()) text += row("system", f.chat.default_system_prompt);
+    if (!f.chat.default_system_prompt.empty())
+      text += row("system", shown(f.chat.default_system_prompt));
     text += row("sampling", sampling_text(f.sampling));
   } else {
     text += row("tokenizer", "none: takes token ids only");

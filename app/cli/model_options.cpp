@@ -4,9 +4,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include "app/cli/terminal.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/tuned_state.h"
 
@@ -70,6 +72,22 @@ std::filesystem::path cache_directory() {
   if (const char* home = std::getenv("HOME"); home != nullptr && *home != '\0')
     return fs::path(home) / ".cache" / "runnel";
   return {};
+}
+
+/// Whether a load failed because of what the model's file holds.
+bool is_about_contents(const Error& error, const ModelChoice& choice) {
+  if (!choice.chat_template.empty() && error.message.starts_with(choice.chat_template))
+    return false;
+  switch (error.code) {
+    case ErrorCode::malformed:
+    case ErrorCode::unsupported:
+    case ErrorCode::mismatch:
+      return true;
+    case ErrorCode::not_found:
+      return error.message.starts_with("key ");
+    default:
+      return false;
+  }
 }
 
 }  // namespace
@@ -138,11 +156,25 @@ Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice) {
     bar.update(static_cast<double>(fraction));
     return true;
   };
-  return Model::load(file, options);
+  Result<std::shared_ptr<const Model>> model = Model::load(file, options);
+  if (!model && is_about_contents(model.error(), choice)) return of_file(model.error(), file);
+  return model;
+}
+
+Error of_file(Error error, const std::string& file) {
+  const std::string named = printable(file) + ": ";
+  return error.message.starts_with(named) ? error : with_context(std::move(error), named);
 }
 
 Result<Snapshot> load_start(const std::string& file, const std::shared_ptr<const Model>& model) {
   return is_torch_file(file) ? load_tuned_state(file, model) : Snapshot::load(file);
+}
+
+Result<Snapshot> start_from(const std::string& file, Session& session) {
+  RUNNEL_TRY(Snapshot snapshot, load_start(file, session.shared_model()));
+  const Status restored = session.restore(snapshot);
+  if (!restored) return of_file(restored.error(), file);
+  return snapshot;
 }
 
 }  // namespace runnel::cli

@@ -10,6 +10,7 @@
 
 #include "runnel/model.h"
 #include "runnel/result.h"
+#include "runnel/session.h"
 #include "runnel/snapshot.h"
 
 namespace runnel::cli {
@@ -38,9 +39,16 @@ void add_chat_template_option(CLI::App& parser, ModelChoice& choice);
 Result<std::string> model_file(const ModelChoice& choice);
 
 /// Loads with a progress bar. The environment variable RUNNEL_STEP, if set, names the step program.
+/// @return errors of Model::load; those of the file's contents name the file.
 Result<std::shared_ptr<const Model>> load_model(const ModelChoice& choice);
+
+/// The same error with the name of its file before it, if it is not there yet.
+Error of_file(Error error, const std::string& file);
 
 /// A snapshot to start `model` from: a file of ours, or a tuned state of RWKV (.pth).
 Result<Snapshot> load_start(const std::string& file, const std::shared_ptr<const Model>& model);
+
+/// The same, restored into `session`. Every error names the file.
+Result<Snapshot> start_from(const std::string& file, Session& session);
 
 }  // namespace runnel::cli

@@ -6,6 +6,7 @@
 
 #include "app/cli/command.h"
 #include "app/cli/interrupt.h"
+#include "app/cli/model_options.h"
 #include "app/cli/store_options.h"
 #include "app/cli/terminal.h"
 #include "runtime/base/try.h"
@@ -39,7 +40,7 @@ Result<int> run(const Options& o) {
   Result<std::shared_ptr<const GgufFile>> file = GgufFile::open(o.in);
   if (!file) return file.error();
   Result<ModelFile> model = ModelFile::from_gguf(*std::move(file));
-  if (!model) return with_context(model.error(), o.in + ": ");
+  if (!model) return of_file(model.error(), o.in);
 
   InterruptHandler interrupts;
   const StopOnInterrupt stop(interrupts);
@@ -52,7 +53,9 @@ Result<int> run(const Options& o) {
   bar.clear();
   if (!stored) {
     if (stored.error().code == ErrorCode::cancelled) return static_cast<int>(kInterrupted);
-    return stored.error();
+    // What is wrong with a tensor is said of the file it is in; the rest is about the one that is written.
+    return stored.error().code == ErrorCode::malformed ? of_file(stored.error(), o.in)
+                                                       : stored.error();
   }
   warn_if_requantised(o.in, *stored);
   print_stored(o.out, *stored, o.store);
@@ -71,6 +74,8 @@ Command add_quantize(CLI::App& program) {
   parser->footer(storage_help() +
                  "\nTensors that have their type already are copied byte for byte.");
   return {parser, [options] {
+            if (const auto mistake = input_replaced(options->in, options->out, options->store))
+              return report_usage(*mistake);
             const Result<int> code = run(*options);
             return code ? *code : report(code.error());
           }};

@@ -21,6 +21,8 @@
 #include "runnel/session.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/model_impl.h"
+#include "runtime/text/transcript_end.h"
 
 namespace runnel::cli {
 namespace {
@@ -66,9 +68,21 @@ Result<std::vector<TokenId>> parse_ids(const std::string& text) {
   return ids;
 }
 
-Result<std::vector<TokenId>> prompt_tokens(const Options& o, const Model& model) {
-  if (o.ids()) return parse_ids(o.tokens);
-  if (o.parser->count("--prompt") == 0) return std::vector<TokenId>{};
+// What is read before the first token is drawn: text that a loaded answer left unread, and the prompt.
+Result<std::vector<TokenId>> prompt_tokens(const Options& o, const Session& session) {
+  const Model& model = session.model();
+  const std::string unread(session.unread_text());
+  if (o.ids() || o.parser->count("--prompt") == 0) {
+    std::vector<TokenId> tokens;
+    if (!unread.empty()) {
+      RUNNEL_TRY(tokens, model.encode(unread));
+    }
+    if (o.ids()) {
+      RUNNEL_TRY(const std::vector<TokenId> ids, parse_ids(o.tokens));
+      tokens.insert(tokens.end(), ids.begin(), ids.end());
+    }
+    return tokens;
+  }
   if (!model.has_tokenizer()) {
     return fail(ErrorCode::unsupported,
                 "the model's file has no tokenizer, so it cannot read a prompt: give token ids "
@@ -76,7 +90,8 @@ Result<std::vector<TokenId>> prompt_tokens(const Options& o, const Model& model)
   }
   std::string text = o.prompt;
   if (text == "-") text.assign(std::istreambuf_iterator<char>(std::cin), {});
-  Result<std::vector<TokenId>> tokens = model.encode(text, true);
+  // Together: both may be in one token. What was shown spells no special token.
+  Result<std::vector<TokenId>> tokens = tokens_around(*tokenizer_of(model), {}, unread, text);
   if (!tokens) return with_context(tokens.error(), "prompt: ");
   return tokens;
 }
@@ -212,8 +227,7 @@ Result<int> run(const Options& o) {
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
   RUNNEL_TRY(Session session, Session::create(model));
   if (!o.load.empty()) {
-    RUNNEL_TRY(const Snapshot snapshot, load_start(o.load, model));
-    RUNNEL_CHECK_OK(session.restore(snapshot));
+    RUNNEL_CHECK_OK(start_from(o.load, session));
     keep_given_options(*o.parser, last_sampling(session), generation.sampling);
     RUNNEL_TRY(generation.constraint, last_constraint(session));
   }
@@ -222,7 +236,7 @@ Result<int> run(const Options& o) {
   }
   RUNNEL_CHECK_OK(add_text_biases(o.generation, *model, generation.sampling));
   if (o.tools.any()) return run_with_tools(o, session, std::move(generation));
-  RUNNEL_TRY(const std::vector<TokenId> tokens, prompt_tokens(o, *model));
+  RUNNEL_TRY(const std::vector<TokenId> tokens, prompt_tokens(o, session));
   if (tokens.empty() && session.position() == 0) {
     return fail(ErrorCode::invalid_argument,
                 "the prompt is empty, expected at least one token to start from");
@@ -303,7 +317,8 @@ Command add_run(CLI::App& program) {
   parser
       ->add_option(
           "--load", o->load,
-          "Start from a snapshot, or from a tuned state of RWKV (.pth); a prompt is read after it")
+          "Start from a snapshot, or from a tuned state of RWKV (.pth); a prompt is read after it, "
+          "and after what an answer of a chat left unread")
       ->type_name("SNAPSHOT");
   parser->add_option("--save", o->save, "Write a snapshot at the end")->type_name("SNAPSHOT");
   parser->add_flag("--stats", o->stats, "Report tokens, speed and memory on standard error");

@@ -15,6 +15,7 @@
 #include "app/cli/terminal.h"
 #include "runnel/scoring.h"
 #include "runnel/session.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/json_file.h"
 
@@ -68,7 +69,7 @@ Result<Question> read_question(const std::string& line, const std::string& name)
     } else if (key == "prompt" || key == "choices") {
       return wrong();
     } else {
-      return fail(ErrorCode::malformed, name, ": the field ", key.substr(0, 40),
+      return fail(ErrorCode::malformed, name, ": the field ", in_quotes(key),
                   " is unknown, expected prompt, choices and id");
     }
   }

@@ -15,6 +15,7 @@
 #include "app/cli/terminal.h"
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/number.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/gguf_parts.h"
 #include "runtime/model/weight_table.h"
@@ -61,14 +62,17 @@ std::string fallback_lines(const std::vector<StoredTensor>& tensors) {
   return out;
 }
 
+constexpr std::size_t kTypeWidth = 9;  // the longest names have six letters
+
 std::string table(const std::vector<StoredTensor>& tensors) {
   std::size_t name_width = 6;
   for (const StoredTensor& t : tensors) name_width = std::max(name_width, t.name.size());
-  std::string out = padded("tensor", name_width) + "  " + padded("shape", 14) + padded("was", 6) +
-                    padded("is", 6) + padded("size", 11) + "relative RMS error\n";
+  std::string out = padded("tensor", name_width) + "  " + padded("shape", 14) +
+                    padded("was", kTypeWidth) + padded("is", kTypeWidth) + padded("size", 11) +
+                    "relative RMS error\n";
   for (const StoredTensor& t : tensors) {
     out += padded(t.name, name_width) + "  " + padded(shape_text(t.shape), 14) +
-           padded(type_name(t.from), 6) + padded(type_name(t.to), 6) +
+           padded(type_name(t.from), kTypeWidth) + padded(type_name(t.to), kTypeWidth) +
            padded(format_bytes(t.bytes), 11) + error_text(t.relative_rms) + "\n";
   }
   return out;
@@ -84,15 +88,36 @@ Result<std::uint64_t> split_size(const std::string& text) {
               ": expected a whole number and M or G, as in 500M");
 }
 
-/// A file that `path` stands for where it is split: any part of any number of parts.
-std::optional<std::string> a_part_of(const std::filesystem::path& path) {
+/// The files that are there of those `path` stands for where it is split: parts of any number of parts.
+std::vector<std::filesystem::path> parts_of(const std::filesystem::path& path) {
   const std::filesystem::path stem = gguf::stem_of(path);
+  std::vector<std::filesystem::path> parts;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory_of(stem), error)) {
     const std::optional<gguf::PartName> name = gguf::part_name(entry.path());
-    if (name && name->stem.filename() == stem.filename()) return entry.path().string();
+    if (name && name->stem.filename() == stem.filename()) parts.push_back(entry.path());
   }
-  return std::nullopt;
+  return parts;
+}
+
+/// The files that are read for a model file or a checkpoint. Of a directory all but model files, which may have been
+/// made of it before.
+std::vector<std::filesystem::path> files_read(const std::filesystem::path& in) {
+  std::error_code error;
+  std::vector<std::filesystem::path> files;
+  if (std::filesystem::is_directory(in, error)) {
+    for (const auto& entry : std::filesystem::directory_iterator(in, error)) {
+      if (entry.path().extension() != ".gguf") files.push_back(entry.path());
+    }
+    return files;
+  }
+  files.push_back(in);
+  if (const std::optional<gguf::PartName> name = gguf::part_name(in)) {
+    const auto count = std::min(name->count, static_cast<std::int64_t>(gguf::kMostParts));
+    for (std::int64_t i = 1; i <= count; ++i)
+      files.push_back(gguf::part_path(name->stem, i, name->count));
+  }
+  return files;
 }
 
 }  // namespace
@@ -194,12 +219,28 @@ Result<StoreOptions> store_options(const StoreChoice& choice) {
   return options;
 }
 
+std::optional<std::string> input_replaced(const std::string& in, const std::string& out,
+                                          const StoreChoice& choice) {
+  const std::vector<std::filesystem::path> written =
+      choice.split.empty() ? std::vector<std::filesystem::path>{out} : parts_of(out);
+  for (const std::filesystem::path& read : files_read(in)) {
+    for (const std::filesystem::path& one : written) {
+      std::error_code error;  // of what is not there
+      if (!std::filesystem::equivalent(read, one, error)) continue;
+      return "OUT would replace " + printable(read.native()) +
+             ", which is read: expected another file";
+    }
+  }
+  return std::nullopt;
+}
+
 Status check_overwrite(const std::string& path, const StoreChoice& choice) {
   if (choice.force) return {};
   std::error_code error;
   std::optional<std::string> there;
   if (!choice.split.empty()) {
-    there = a_part_of(path);
+    const std::vector<std::filesystem::path> parts = parts_of(path);
+    if (!parts.empty()) there = parts.front().string();
   } else if (std::filesystem::exists(path, error)) {
     there = path;
   }

@@ -30,6 +30,11 @@ CLI::Option* add_store_options(CLI::App& parser, StoreChoice& choice);
 /// @return invalid_argument for a --tensor that is no REGEX=TYPE or a --split-max-size that is no size.
 Result<StoreOptions> store_options(const StoreChoice& choice);
 
+/// What to say where writing `out` would replace a file that is read for `in`, under whatever name; else nothing. `in`
+/// is a model file, of one part or more, or a checkpoint: a file or a directory.
+std::optional<std::string> input_replaced(const std::string& in, const std::string& out,
+                                          const StoreChoice& choice);
+
 /// @return invalid_argument if `path`, or a part of it where it is to be split, is there and --force was not given.
 Status check_overwrite(const std::string& path, const StoreChoice& choice);
 

@@ -31,7 +31,7 @@ struct SessionBatch::Impl {
       return fail(ErrorCode::invalid_argument, "feed ", i, ": has no session");
     if (feed.session->shared_model() != model) {
       return fail(ErrorCode::mismatch, "feed ", i, ": its session is of the model ",
-                  feed.session->model().info().name, " with fingerprint ",
+                  in_quotes(feed.session->model().info().name), " with fingerprint ",
                   hexadecimal(feed.session->model().info().fingerprint),
                   ", expected one of the batch's own model");
     }

@@ -30,7 +30,7 @@ Result<std::uint64_t> tensor_bytes(std::uint32_t type_id, std::span<const std::i
   const quant::BlockTraits* const traits = quant::find_file_format(type_id);
   if (traits == nullptr) {
     return fail(ErrorCode::unsupported, "has type ", type_id, " (", quant::type_id_name(type_id),
-                "), expected ", quant::format_names(quant::is_stored));
+                "), expected ", quant::format_names(quant::is_weight));
   }
   if (shape.empty() || shape.size() > kMaxDimensions) {
     return fail(ErrorCode::malformed, "has ", shape.size(), " dimensions, expected 1 to ",

@@ -14,6 +14,7 @@
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/io/torch_checkpoint.h"
+#include "runtime/model/file_names.h"
 #include "runtime/model/sampling_keys.h"
 #include "runtime/text/chat_template.h"
 #include "runtime/text/world_vocabulary.h"
@@ -24,7 +25,6 @@ namespace {
 using quant::BlockType;
 using Shape = std::vector<std::int64_t>;
 
-constexpr std::int64_t kMaxLayers = 4096;
 constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;  // of any dimension
 constexpr float kNormEps = 1e-5F;
 constexpr std::uint32_t kContextLength = 1U << 20;  // what llama.cpp writes for "any"
@@ -282,6 +282,9 @@ Status set_tokenizer(const BlinkdlShape& shape, const ConvertOptions& options, G
       [&](std::string key, GgufValue value) { writer.set(std::move(key), std::move(value)); }));
   writer.set("tokenizer.chat_template", std::string("rwkv-world"));
   if (options.chat) {
+    RUNNEL_CHECK_OK(check_markers(*options.chat, [&](std::string_view marker) {
+      return std::ranges::find(tokens, marker) != tokens.end();
+    }));
     chat_format_to_gguf(*options.chat, [&](std::string key, std::string value) {
       writer.set(std::move(key), std::move(value));
     });
@@ -323,8 +326,9 @@ Result<BlinkdlShape> blinkdl_shape(const NamedTensors& tensors) {
   if (heads.first * heads.second != s.hidden_size)
     return fail(ErrorCode::malformed, "tensor blocks.0.att.r_k has shape [", heads.first, ", ",
                 heads.second, "], expected heads and their channels, together ", s.hidden_size);
-  while (s.layers < kMaxLayers && find(tensors, block(s.layers) + "ln1.weight") != nullptr)
-    ++s.layers;
+  LayerCount layers("blocks.");
+  for (const auto& [name, tensor] : tensors) layers.add(name);
+  s.layers = layers.count();
   const auto rank = [&](std::int64_t layer, char kind) -> Result<std::int64_t> {
     RUNNEL_TRY(const auto shape, matrix_shape(tensors, block(layer) + "att." + kind + "1"));
     return shape.second;

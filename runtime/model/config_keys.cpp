@@ -30,7 +30,7 @@ constexpr std::array<std::string_view, 9> kArchitectures = {
 constexpr const char* kVocabSize = "gsa.vocab_size";
 constexpr const char* kHiddenSize = "gsa.hidden_size";
 constexpr const char* kNumLayers = "gsa.num_layers";
-constexpr std::int64_t kMostVocabulary = 1 << 24, kMostWidth = 1 << 17, kMostLayers = 4096;
+constexpr std::int64_t kMostVocabulary = 1 << 24, kMostWidth = 1 << 17;
 
 // What the keys of a layer say. A member that the layer's mixer does not have is null.
 template <class T>

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "runtime/base/number.h"
+
 namespace runnel {
 namespace {
 
@@ -66,6 +68,13 @@ std::string_view find(const Pair (&table)[kN], std::string_view ours) {
 }
 
 }  // namespace
+
+void LayerCount::add(std::string_view name) {
+  if (!name.starts_with(prefix_)) return;
+  name.remove_prefix(prefix_.size());
+  const auto number = number_in<std::int64_t>(name.substr(0, name.find('.')));
+  if (number && *number >= 0 && *number < kMostLayers) count_ = std::max(count_, *number + 1);
+}
 
 bool has_llama_names(std::string_view architecture) {
   return architecture == kShiftedMix || architecture == kGatedMix;

@@ -15,6 +15,26 @@ namespace runnel {
 /// Whether files of this architecture have llama.cpp's keys and names.
 bool has_llama_names(std::string_view architecture);
 
+/// More layers than any model has: what is numbered higher is no layer's.
+inline constexpr std::int64_t kMostLayers = 4096;
+
+/// Counts the layers of a file or checkpoint by the highest number of any tensor's, so that one that is missing can be
+/// named.
+class LayerCount {
+ public:
+  /// @param prefix  what names of layers' tensors begin with, before the number and a dot
+  explicit LayerCount(std::string_view prefix) : prefix_(prefix) {}
+
+  /// Passes over names of another form and numbers from kMostLayers on.
+  void add(std::string_view name);
+
+  std::int64_t count() const { return count_; }
+
+ private:
+  std::string_view prefix_;
+  std::int64_t count_ = 0;
+};
+
 /// The names in files of one architecture.
 class FileNames {
  public:

@@ -41,6 +41,9 @@ struct MappedTensors {
   std::vector<std::vector<std::byte>> storage;
 };
 
+/// The values of model_type that are read, separated by commas.
+std::string hf_model_types();
+
 /// @param json  the text of config.json
 /// @return malformed, or unsupported naming the option that this library cannot run.
 Result<HfConfig> parse_hf_config(std::string_view json);

@@ -9,10 +9,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/model/config_names.h"
+#include "runtime/model/file_names.h"
 #include "runtime/model/hf_checkpoint.h"
 #include "runtime/model/weight_table.h"
 #include "runtime/text/json_file.h"
@@ -43,12 +45,24 @@ class Keys {
   Result<std::int32_t> integer(const char* key, std::optional<std::int32_t> fallback = {}) const {
     const Json* v = find(key);
     if (v == nullptr) return absent(key, fallback);
-    const double value = v->is_number() ? v->get<double>() : std::nan("");
-    constexpr double kLargest = std::numeric_limits<std::int32_t>::max();
-    if (!(std::fabs(value) <= kLargest) || value != std::trunc(value)) {
-      return wrong(key, *v, "a whole number below 2^31");
+    const std::optional<std::int32_t> value = whole(*v);
+    if (!value) return wrong(key, *v, "a whole number below 2^31");
+    return *value;
+  }
+
+  /// A list with a number for each layer.
+  Result<std::vector<std::int32_t>> integers(const char* key) const {
+    const Json* v = find(key);
+    if (v == nullptr) return absent<std::vector<std::int32_t>>(key, {});
+    if (!v->is_array() || v->size() > static_cast<std::size_t>(kMostLayers))
+      return wrong(key, *v, "whole numbers, one a layer");
+    std::vector<std::int32_t> values;
+    for (const Json& element : *v) {
+      const std::optional<std::int32_t> value = whole(element);
+      if (!value) return wrong(key, *v, "whole numbers below 2^31, one a layer");
+      values.push_back(*value);
     }
-    return static_cast<std::int32_t>(value);
+    return values;
   }
 
   Result<double> number(const char* key, std::optional<double> fallback = {}) const {
@@ -89,6 +103,13 @@ class Keys {
   }
 
  private:
+  static std::optional<std::int32_t> whole(const Json& v) {
+    const double value = v.is_number() ? v.get<double>() : std::nan("");
+    constexpr double kLargest = std::numeric_limits<std::int32_t>::max();
+    if (!(std::fabs(value) <= kLargest) || value != std::trunc(value)) return {};
+    return static_cast<std::int32_t>(value);
+  }
+
   static std::string show(const Json& v) {
     return printable(v.dump(-1, ' ', true, Json::error_handler_t::replace), 64);
   }
@@ -462,6 +483,17 @@ Result<Draft> parse_rwkv7(const Keys& keys) {
     RUNNEL_TRY(const std::int32_t value, keys.integer(key));
     stated.sizes.push_back({key, value});
   }
+  // One number for all layers, or a list of theirs.
+  if (const Json* const value_dim = keys.find("value_dim"); value_dim != nullptr) {
+    if (value_dim->is_array()) {
+      RUNNEL_TRY(const std::vector<std::int32_t> values, keys.integers("value_dim"));
+      stated.sizes.push_back({"the length of value_dim", static_cast<std::int64_t>(values.size())});
+      for (const std::int32_t value : values) stated.sizes.push_back({"value_dim", value});
+    } else {
+      RUNNEL_TRY(const std::int32_t value, keys.integer("value_dim"));
+      stated.sizes.push_back({"value_dim", value});
+    }
+  }
   const char* const eps = keys.find("norm_eps") == nullptr ? "layer_norm_epsilon" : "norm_eps";
   RUNNEL_TRY(stated.norm_eps, keys.number(eps, 1e-5));
   RUNNEL_TRY(const bool norm_first, keys.boolean("norm_first", true));
@@ -537,7 +569,31 @@ Result<Draft> parse_runnel_gsa(const Keys& keys) {
   return out;
 }
 
+/// A model_type that is read.
+struct Known {
+  std::string_view type;
+  Result<Draft> (*parse)(const Keys&);
+  std::string_view activation = "swish";  // hidden_act
+};
+constexpr Known kKnown[] = {{"gsa", parse_gsa},
+                            {"gla", parse_gla},
+                            {"hgrn2", parse_hgrn2},
+                            {"retnet", parse_retnet},
+                            {"abc", parse_abc},
+                            {"linear_attn", parse_linear_attn},
+                            {"regla", parse_regla},
+                            {"delta_net", parse_delta_net},
+                            {"gated_deltanet", parse_gated_deltanet},
+                            {"rwkv7", parse_rwkv7, "sqrelu"},
+                            {"runnel_gsa", parse_runnel_gsa}};
+
 }  // namespace
+
+std::string hf_model_types() {
+  std::string names;
+  for (const Known& k : kKnown) names += (names.empty() ? "" : ", ") + std::string(k.type);
+  return names;
+}
 
 Result<HfConfig> read_hf_config(std::string_view json, const SafetensorsCheckpoint& checkpoint) {
   RUNNEL_TRY(HfConfig config, parse_hf_config(json));
@@ -555,28 +611,10 @@ Result<HfConfig> parse_hf_config(std::string_view json) {
   }
   const Keys keys(root);
   RUNNEL_TRY(const std::string type, keys.text("model_type"));
-  struct Known {
-    std::string_view type;
-    Result<Draft> (*parse)(const Keys&);
-    std::string_view activation = "swish";  // hidden_act
-  };
-  constexpr Known kKnown[] = {{"gsa", parse_gsa},
-                              {"gla", parse_gla},
-                              {"hgrn2", parse_hgrn2},
-                              {"retnet", parse_retnet},
-                              {"abc", parse_abc},
-                              {"linear_attn", parse_linear_attn},
-                              {"regla", parse_regla},
-                              {"delta_net", parse_delta_net},
-                              {"gated_deltanet", parse_gated_deltanet},
-                              {"rwkv7", parse_rwkv7, "sqrelu"},
-                              {"runnel_gsa", parse_runnel_gsa}};
   const Known* const known = std::ranges::find(kKnown, std::string_view(type), &Known::type);
   if (known == std::end(kKnown)) {
-    std::string names;
-    for (const Known& k : kKnown) names += (names.empty() ? "" : ", ") + std::string(k.type);
     return fail(ErrorCode::unsupported, "config.json: model_type is ", in_quotes(type),
-                ", expected one of ", names);
+                ", expected one of ", hf_model_types());
   }
   RUNNEL_CHECK_OK(refuse_common(keys, known->activation));
   RUNNEL_TRY(Draft draft, known->parse(keys));

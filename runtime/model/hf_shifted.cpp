@@ -133,8 +133,11 @@ Result<std::int64_t> rows_of(const TensorTaker& taker, const std::string& name) 
               ", expected two dimensions");
 }
 
-Status read_layers(const TensorTaker& taker, ShiftedSizes& sizes) {
-  for (std::int32_t i = 0; taker.has(theirs(i, "attn_norm.weight")); ++i) {
+Status read_layers(const SafetensorsCheckpoint& checkpoint, const TensorTaker& taker,
+                   ShiftedSizes& sizes) {
+  LayerCount layers("model.layers.");
+  for (const std::string_view name : checkpoint.names()) layers.add(name);
+  for (std::int32_t i = 0; i < layers.count(); ++i) {
     ShiftedLayerSizes& own = sizes.layers.emplace_back();
     RUNNEL_TRY(own.decay_rank, rows_of(taker, theirs(i, "attn.f_down.weight")));
     RUNNEL_TRY(own.rate_rank, rows_of(taker, theirs(i, "attn.r_down.weight")));
@@ -158,6 +161,8 @@ Status check_stated(const HfShifted& stated, const ShiftedSizes& sizes) {
       {"vocab_size", sizes.vocab_size},
       {"hidden_size", sizes.hidden_size},
       {"num_hidden_layers", static_cast<std::int64_t>(sizes.layers.size())},
+      {"the length of value_dim", static_cast<std::int64_t>(sizes.layers.size())},
+      {"value_dim", sizes.hidden_size},
       {"intermediate_size", last.intermediate_size},
       {"head_dim", sizes.head_size},
       {"head_size", sizes.head_size},
@@ -199,7 +204,7 @@ Result<ModelConfig> shifted_config_of(const HfShifted& stated,
   sizes.vocab_size = table[0];
   sizes.hidden_size = table[1];
   sizes.head_size = bonus[1];
-  RUNNEL_CHECK_OK(read_layers(taker, sizes));
+  RUNNEL_CHECK_OK(read_layers(checkpoint, taker, sizes));
   RUNNEL_CHECK_OK(check_stated(stated, sizes));
   return shifted_config(sizes);
 }

@@ -156,11 +156,7 @@ Result<std::vector<StoredTensor>> write_model(const std::vector<ModelTensor>& te
     double* rms = options.measure_error ? &record.relative_rms : nullptr;
     writer.add_tensor(record.name, record.to, record.shape,
                       [&source, &record, threads, rms]() -> Result<std::vector<std::byte>> {
-                        auto bytes = store(source, record.to, threads, rms);
-                        if (!bytes) {
-                          return with_context(bytes.error(), "tensor " + record.name + ": ");
-                        }
-                        return bytes;
+                        return store(source, record.to, threads, rms);
                       });
   }
   if (options.split_bytes == 0) {

@@ -115,18 +115,20 @@ class Reader {
   }
 
   Status read_layers(bool shifted_mix, ShiftedSizes& sizes) const {
-    // Grows with what the file really has.
-    for (std::int32_t i = 0; has(i, "attn_norm.weight"); ++i) {
+    LayerCount layers("blk.");
+    for (const GgufTensor& tensor : file_.tensors()) layers.add(tensor.name);
+    // Ends at the first tensor that is missing, so this grows with what the file really has.
+    for (std::int32_t i = 0; i < layers.count(); ++i) {
       ShiftedLayerSizes& own = sizes.layers.emplace_back();
       RUNNEL_TRY(own.decay_rank, rows(i, "attn.f_down.weight"));
       RUNNEL_TRY(own.rate_rank, rows(i, "attn.r_down.weight"));
       if (i > 0) {
         RUNNEL_TRY(own.value_rank, rows(i, "attn.v_down.weight"));
       }
-      if (shifted_mix || has(i, "attn.g_down.weight")) {
+      if (shifted_mix || has(i, "attn.g_down.weight") || has(i, "attn.g_proj.weight")) {
         RUNNEL_TRY(own.gate_rank, rows(i, "attn.g_down.weight"));
       }
-      own.group_norm = shifted_mix || has(i, "attn.g_norm.weight");
+      own.group_norm = shifted_mix || has(i, "attn.g_norm.weight") || has(i, "attn.g_norm.bias");
       RUNNEL_TRY(own.intermediate_size, rows(i, "mlp.up_proj.weight"));
     }
     if (!sizes.layers.empty()) return {};

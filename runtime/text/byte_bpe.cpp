@@ -6,6 +6,7 @@
 #include <deque>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/bpe_merger.h"
 #include "runtime/text/byte_alphabet.h"
@@ -42,8 +43,8 @@ Result<std::shared_ptr<const ByteBpe>> ByteBpe::create(std::string_view pre_toke
   for (std::size_t i = 0; i < texts.size(); ++i) {
     const StringIndex::Added added = index.add(i);
     if (added == StringIndex::Added::duplicate)
-      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: '", texts[i].substr(0, 64),
-                  "' is there twice");
+      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: ", in_quotes(texts[i]),
+                  " is there twice");
     if (added == StringIndex::Added::degenerate)
       return fail(ErrorCode::malformed, "tokenizer.ggml.tokens: texts collide by design");
   }
@@ -104,12 +105,13 @@ Status ByteBpe::add_merges(const std::vector<std::string>& merges,
     return fail(ErrorCode::unsupported, kMergesKey, ": has ", merges.size(), " entries, at most ",
                 2 * TokenTable::kMaxEntries, " are read");
   merges_ = MergeTable(merges.size());
+  const ByteAlphabet alphabet;
   std::string joined;
   for (std::size_t rank = 0; rank < merges.size(); ++rank) {
     const std::string& merge = merges[rank];
     const auto broken = [&](const auto&... why) {
-      return fail(ErrorCode::malformed, kMergesKey, "[", rank, "] '", merge.substr(0, 64),
-                  "': ", why...);
+      return fail(ErrorCode::malformed, kMergesKey, "[", rank, "] ", in_quotes(merge), ": ",
+                  why...);
     };
     const std::size_t space = merge.find(' ');
     if (space == std::string::npos || merge.find(' ', space + 1) != std::string::npos)
@@ -120,15 +122,18 @@ Status ByteBpe::add_merges(const std::vector<std::string>& merges,
     joined += right_text;
     const TokenId left = index.find(left_text);
     const TokenId right = index.find(right_text);
-    const TokenId whole = index.find(joined);
+    TokenId whole = index.find(joined);
     if (left < 0) return broken("its left side is not a token");
     if (right < 0) return broken("its right side is not a token");
-    if (whole < 0) return broken("what it makes is not a token");
+    if (whole < 0) {
+      whole = table_.size() + static_cast<TokenId>(unlisted_.size());
+      alphabet.read(joined, unlisted_.emplace_back());
+    }
     for (const TokenId part : {left, right, whole}) {
       // Otherwise plain text could become a token that ends a message.
-      if (table_.is_hidden(part))
-        return broken("'", texts[static_cast<std::size_t>(part)].substr(0, 64),
-                      "' is a special token, which text may not merge to");
+      if (table_.contains(part) && table_.is_hidden(part))
+        return broken(in_quotes(texts[static_cast<std::size_t>(part)]),
+                      " is a special token, which text may not merge to");
     }
     switch (merges_.add(left, right, {static_cast<std::uint32_t>(rank), whole})) {
       case MergeTable::Added::yes:
@@ -182,7 +187,26 @@ class ByteBpe::Encoder {
       if (const TokenId token = byte_token(byte); token >= 0) tokens.push_back(token);
     }
     merger_.merge(tokens, first);
+    if (!bpe_.unlisted_.empty()) spell_unlisted(first);
     if (known != nullptr) *known = {word, first, static_cast<std::uint32_t>(tokens.size() - first)};
+  }
+
+  /// Puts their bytes in the place of what merged into no token.
+  void spell_unlisted(std::size_t first) {
+    const TokenId listed = bpe_.table_.size();
+    const auto begin = tokens.begin() + static_cast<std::ptrdiff_t>(first);
+    if (std::none_of(begin, tokens.end(), [&](TokenId id) { return id >= listed; })) return;
+    const std::vector<TokenId> merged(begin, tokens.end());
+    tokens.resize(first);
+    for (const TokenId id : merged) {
+      if (id < listed) {
+        tokens.push_back(id);
+        continue;
+      }
+      for (const char byte : bpe_.unlisted_[static_cast<std::size_t>(id - listed)]) {
+        if (const TokenId token = byte_token(byte); token >= 0) tokens.push_back(token);
+      }
+    }
   }
 
   TokenId byte_token(char byte) const { return bpe_.byte_tokens_[static_cast<std::uint8_t>(byte)]; }

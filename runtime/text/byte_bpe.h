@@ -16,7 +16,9 @@
 
 namespace runnel {
 
-/// Text is normalised and cut into words as the PreTokenizer says; within a word the pair of lowest rank merges first, the leftmost of equals.
+/// Text is normalised and cut into words as the PreTokenizer says; within a word the pair of lowest rank merges first,
+/// the leftmost of equals. What merges into a text that is no token is spelled in single bytes again, as llama.cpp has
+/// it.
 class ByteBpe final : public Tokenizer {
  public:
   /// From `tokenizer.ggml.*` keys with model "gpt2".
@@ -60,6 +62,8 @@ class ByteBpe final : public Tokenizer {
   SpecialMatcher always_;          // user-defined tokens: parsed in every text
   SpecialMatcher always_special_;  // both
   MergeTable merges_;
+  // What merges make that is no token, as bytes; while a word is merged it has ids after the table's.
+  std::vector<std::string> unlisted_;
   std::array<TokenId, 256> byte_tokens_{};  // -1: the vocabulary cannot spell this byte
 };
 

@@ -28,8 +28,8 @@ ChatFormat no_format(std::string reason) { return {ChatStyle::none, {}, std::mov
 Status check(const ChatMessage& message) {
   if (message.role != "system" && message.role != "user" && message.role != "assistant" &&
       message.role != "tool")
-    return fail(ErrorCode::invalid_argument, "chat message: role '", message.role.substr(0, 64),
-                "', expected system, user, assistant or tool");
+    return fail(ErrorCode::invalid_argument, "chat message: role ", in_quotes(message.role),
+                ", expected system, user, assistant or tool");
   if (const std::size_t at = first_invalid_utf8(message.content); at != std::string_view::npos)
     return fail(ErrorCode::malformed, "chat message: the text is not UTF-8 at byte ", at);
   return check_calls(message);
@@ -190,11 +190,8 @@ Result<std::vector<TokenId>> tokens_of(const Tokenizer& tokenizer, const MarkedT
 }
 
 Status check_markers(const Tokenizer& tokenizer, const ChatFormat& format) {
-  for (const char* marker : {kStart, kEnd})
-    if (format.style == ChatStyle::chatml && tokenizer.special_id(marker) < 0)
-      return fail(ErrorCode::unsupported, "chat style chatml: the vocabulary has no special token ",
-                  marker);
-  return {};
+  return runnel::check_markers(
+      format, [&](std::string_view marker) { return tokenizer.special_id(marker) >= 0; });
 }
 
 /// The template that lays out `talk`; null: the built-in style does.
@@ -395,8 +392,8 @@ Result<ChatFormat> chat_format_from_gguf(const GgufFile& file) {
     }
     if (style == "rwkv") return ChatFormat{ChatStyle::rwkv, std::move(prompt), {}, {}};
     if (style != "none" && style != "jinja")
-      return fail(ErrorCode::unsupported, kStyleKey, ": '", style.substr(0, 64),
-                  "' is not one of plain, chatml, rwkv, jinja, none");
+      return fail(ErrorCode::unsupported, kStyleKey, ": ", in_quotes(style),
+                  " is not one of plain, chatml, rwkv, jinja, none");
     if (style == "none") return no_format("the model file says that it has no chat format");
   }
   RUNNEL_TRY(const std::string source, file.get_string(kTemplateKey, ""));
@@ -424,6 +421,17 @@ void chat_format_to_gguf(const ChatFormat& format,
                          const std::function<void(std::string, std::string)>& set) {
   set(kStyleKey, to_string(format.style));
   set(kPromptKey, format.default_system_prompt);
+}
+
+Status check_markers(const ChatFormat& format,
+                     const std::function<bool(std::string_view)>& has_token) {
+  if (format.style != ChatStyle::chatml) return {};
+  for (const char* marker : {kStart, kEnd}) {
+    if (!has_token(marker))
+      return fail(ErrorCode::unsupported, "chat style chatml: the vocabulary has no special token ",
+                  marker);
+  }
+  return {};
 }
 
 ToolFormat tool_format(const ChatFormat& format) {

@@ -62,6 +62,12 @@ const char* to_string(ChatStyle style);
 void chat_format_to_gguf(const ChatFormat& format,
                          const std::function<void(std::string, std::string)>& set);
 
+/// Whether a vocabulary has the special tokens that `format` marks turns with.
+/// @param has_token  whether this is the text of one of its tokens
+/// @return unsupported, naming the style and the token that is missing
+Status check_markers(const ChatFormat& format,
+                     const std::function<bool(std::string_view)>& has_token);
+
 /// Where the tokens of messages go.
 struct ChatPlace {
   bool generation_prompt = true;  // append what makes the model answer as the assistant

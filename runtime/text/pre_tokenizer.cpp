@@ -10,6 +10,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -103,8 +104,8 @@ PreTokenizer::Cutter::~Cutter() = default;
 Result<PreTokenizer> PreTokenizer::create(std::string_view name) {
   const char* expression = expression_of(name);
   if (expression == nullptr)
-    return fail(ErrorCode::unsupported, "pre-tokenizer '", name.substr(0, 64),
-                "': is not one of gpt-2, olmo, mpt, default, smollm, starcoder, refact, command-r, "
+    return fail(ErrorCode::unsupported, "pre-tokenizer ", in_quotes(name),
+                ": is not one of gpt-2, olmo, mpt, default, smollm, starcoder, refact, command-r, "
                 "codeshell, qwen2");
   int error = 0;
   PCRE2_SIZE offset = 0;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <unordered_set>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/utf8.h"
 
@@ -193,8 +194,8 @@ Status read_normalizer(std::string_view bytes, SentencepieceModel& model) {
     }
   }
   if (!character_map.empty())
-    return fail(ErrorCode::unsupported, "tokenizer.model: normalizer '", name.substr(0, 64),
-                "' rewrites characters; only identity is run");
+    return fail(ErrorCode::unsupported, "tokenizer.model: normalizer ", in_quotes(name),
+                " rewrites characters; only identity is run");
   return {};
 }
 
@@ -207,8 +208,8 @@ Status check_pieces(const SentencepieceModel& model) {
   for (std::size_t i = 0; i < model.pieces.size(); ++i) {
     const SentencepieceModel::Piece& piece = model.pieces[i];
     const auto bad = [&](std::string_view why) {
-      return fail(ErrorCode::malformed, "tokenizer.model: piece ", i, " '",
-                  piece.text.substr(0, 64), "': ", why);
+      return fail(ErrorCode::malformed, "tokenizer.model: piece ", i, " ", in_quotes(piece.text),
+                  ": ", why);
     };
     if (piece.text.empty()) return bad("is empty");
     if (piece.text.size() > kMaxPieceBytes) return bad("is longer than 1,024 bytes");

@@ -8,6 +8,7 @@
 #include <exception>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/sentencepiece_proto.h"
 #include "runtime/text/utf8.h"
@@ -64,9 +65,8 @@ Status check_same(const std::vector<std::string>& texts, const SentencepieceMode
                 " entries, but the sentencepiece model has ", model.pieces.size());
   for (std::size_t i = 0; i < texts.size(); ++i) {
     if (texts[i] != model.pieces[i].text)
-      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: is '",
-                  texts[i].substr(0, 64), "', but the sentencepiece model has '",
-                  model.pieces[i].text.substr(0, 64), "'");
+      return fail(ErrorCode::malformed, "tokenizer.ggml.tokens[", i, "]: is ", in_quotes(texts[i]),
+                  ", but the sentencepiece model has ", in_quotes(model.pieces[i].text));
   }
   return {};
 }
@@ -99,9 +99,9 @@ Result<std::shared_ptr<const Tokenizer>> SentencepieceTokenizer::from_gguf(
     tokenizer->processor_ = std::make_unique<sentencepiece::SentencePieceProcessor>();
     const auto status = tokenizer->processor_->LoadFromSerializedProto(model.serialize());
     if (!status.ok())
-      return fail(ErrorCode::malformed, kBytesKey, ": ", std::string(status.message()));
+      return fail(ErrorCode::malformed, kBytesKey, ": ", printable(status.message()));
   } catch (const std::exception& error) {
-    return fail(ErrorCode::malformed, kBytesKey, ": ", error.what());
+    return fail(ErrorCode::malformed, kBytesKey, ": ", printable(error.what()));
   }
   return std::shared_ptr<const Tokenizer>(std::move(tokenizer));
 }

@@ -2,6 +2,7 @@
 // Chooses the kind of tokenizer that a model file asks for; decoding of sequences.
 #include "runtime/text/tokenizer.h"
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/byte_bpe.h"
 #ifdef RUNNEL_SENTENCEPIECE
@@ -49,8 +50,8 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::from_gguf(const GgufFile& fi
                 "RUNNEL_SENTENCEPIECE)");
 #endif
   }
-  return fail(ErrorCode::unsupported, kModel, ": '", model.substr(0, 64),
-              "' is not one of gpt2, llama, rwkv");
+  return fail(ErrorCode::unsupported, kModel, ": ", in_quotes(model),
+              " is not one of gpt2, llama, rwkv");
 }
 
 }  // namespace runnel

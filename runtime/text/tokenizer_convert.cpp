@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "runtime/base/file_map.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/byte_alphabet.h"
 #include "runtime/text/byte_bpe.h"
@@ -138,8 +139,8 @@ Status set_roles(const Settings& s, std::size_t entries, TokenId default_begin, 
     if (text.empty()) return TokenId{-1};
     const TokenId id = id_of(text);
     if (id < 0)
-      return fail(ErrorCode::malformed, "tokenizer_config.json: ", key, ": '", text.substr(0, 64),
-                  "' is not in the vocabulary");
+      return fail(ErrorCode::malformed, "tokenizer_config.json: ", key, ": ", in_quotes(text),
+                  " is not in the vocabulary");
     return id;
   };
   const auto put = [&](const char* key, TokenId id) {
@@ -219,8 +220,8 @@ Status check_no_more_tokens(const fs::path& path, const SentencepieceModel& mode
   for (const AddedToken& token : added) {
     const auto id = static_cast<std::size_t>(token.id);
     if (id >= model.pieces.size() || model.pieces[id].text != token.text)
-      return fail(ErrorCode::unsupported, "tokenizer.json: added token ", token.id, " '",
-                  token.text.substr(0, 64), "' is not in tokenizer.model");
+      return fail(ErrorCode::unsupported, "tokenizer.json: added token ", token.id, " ",
+                  in_quotes(token.text), " is not in tokenizer.model");
   }
   return {};
 }
@@ -266,30 +267,43 @@ Status convert_world(const fs::path& path, std::int32_t vocab_size, Keys& keys) 
   });
 }
 
-void convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, bool world,
-                  Keys& keys) {
+/// Whether the vocabulary of these keys has a token of this text that can mark turns.
+bool has_token(const Keys& keys, std::string_view text) {
+  for (const auto& [key, value] : keys.values) {
+    if (key != "tokenizer.ggml.tokens") continue;
+    const auto& tokens = std::get<std::vector<std::string>>(std::get<GgufArray>(value));
+    return std::ranges::find(tokens, text) != tokens.end();
+  }
+  return false;
+}
+
+Status convert_chat(const Settings& settings, const std::optional<ChatFormat>& style, bool world,
+                    Keys& keys) {
   if (settings.chat_template.empty() && !style && world) {
     keys.set("tokenizer.chat_template", std::string("rwkv-world"));
-    return;
+    return {};
   }
   if (!settings.chat_template.empty()) keys.set("tokenizer.chat_template", settings.chat_template);
   ChatFormat format;
   if (style) {
     format = *style;
+    RUNNEL_CHECK_OK(
+        check_markers(format, [&](std::string_view text) { return has_token(keys, text); }));
   } else if (settings.chat_template.empty()) {
-    return;  // a file without a template is read as plain
+    return {};  // a file without a template is read as plain
   } else {
-    if (is_world_chat(world ? "rwkv" : "", settings.chat_template)) return;
+    if (is_world_chat(world ? "rwkv" : "", settings.chat_template)) return {};
     format =
         simplified(world ? chat_format_of(settings.chat_template)
                          : chat_format_of(settings.chat_template, settings.begin, settings.end));
     if (format.style == ChatStyle::none)
       keys.warnings.push_back("no chat: " + format.reason + "; name a chat style to have one");
-    if (format.style != ChatStyle::chatml) return;  // the file's template says it all
+    if (format.style != ChatStyle::chatml) return {};  // the file's template says it all
   }
   chat_format_to_gguf(format, [&](std::string key, std::string value) {
     keys.set(std::move(key), GgufValue(std::move(value)));
   });
+  return {};
 }
 
 }  // namespace
@@ -321,7 +335,7 @@ Result<TokenizerConversion> tokenizer_to_gguf(const fs::path& directory, std::in
   } else {
     RUNNEL_CHECK_OK(convert_bpe(directory / "tokenizer.json", vocab_size, settings, keys));
   }
-  convert_chat(settings, style, has_world, keys);
+  RUNNEL_CHECK_OK(convert_chat(settings, style, has_world, keys));
   TokenizerConversion done;
   done.keys = static_cast<int>(keys.values.size());
   done.warnings = std::move(keys.warnings);

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 #include "runtime/text/pre_tokenizer.h"
 
@@ -17,9 +18,7 @@ namespace {
 using nlohmann::json;
 
 std::string shortened(const json& value) {
-  std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
-  if (text.size() > 160) text = text.substr(0, 160) + "…";
-  return text;
+  return printable(value.dump(-1, ' ', false, json::error_handler_t::replace), 160);
 }
 
 Error unsupported(std::string_view part, const json& value) {
@@ -181,8 +180,8 @@ Status read_vocabulary(const json& vocabulary, TokenizerJson& out) {
     const json& id = item.value();
     // Ids are dense, so a text that is there twice shows as an id out of range or taken.
     if (!id.is_number_unsigned() || id.get<std::uint64_t>() >= vocabulary.size())
-      return fail(ErrorCode::malformed, "tokenizer.json: model.vocab: '", item.key().substr(0, 64),
-                  "' has id ", shortened(id), ", expected 0 to ", vocabulary.size() - 1);
+      return fail(ErrorCode::malformed, "tokenizer.json: model.vocab: ", in_quotes(item.key()),
+                  " has id ", shortened(id), ", expected 0 to ", vocabulary.size() - 1);
     const auto i = id.get<std::size_t>();
     if (filled[i])
       return fail(ErrorCode::malformed, "tokenizer.json: model.vocab: id ", i, " is there twice");
@@ -219,8 +218,8 @@ Status apply_added_tokens(const std::vector<AddedToken>& added, TokenizerJson& o
   for (const AddedToken& token : added) {
     const auto id = static_cast<std::size_t>(token.id);
     const auto describe = [&](std::string_view why) {
-      return fail(ErrorCode::malformed, "tokenizer.json: added token ", token.id, " '",
-                  token.text.substr(0, 64), "': ", why);
+      return fail(ErrorCode::malformed, "tokenizer.json: added token ", token.id, " ",
+                  in_quotes(token.text), ": ", why);
     };
     if (id > out.tokens.size()) return describe("leaves ids before it without a token");
     if (id == out.tokens.size()) {

@@ -276,8 +276,8 @@ Value calls_value(std::span<const ToolCall> calls, bool nine) {
 
 Status check_calls(const ChatMessage& message) {
   if (!message.tool_calls.empty() && message.role != "assistant")
-    return fail(ErrorCode::invalid_argument, "chat message: tool calls of the role '",
-                message.role.substr(0, 64), "', expected assistant");
+    return fail(ErrorCode::invalid_argument, "chat message: tool calls of the role ",
+                in_quotes(message.role), ", expected assistant");
   for (const ToolCall& call : message.tool_calls) {
     for (const std::string* text : {&call.id, &call.name, &call.arguments}) {
       if (first_invalid_utf8(*text) != std::string_view::npos)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel {
@@ -83,7 +84,7 @@ Result<std::shared_ptr<const Tokenizer>> WorldTokenizer::from_gguf(const GgufFil
   for (std::size_t i = 0; i < texts->size(); ++i) {
     Result<std::string> token = unescape_world_token((*texts)[i]);
     if (!token)
-      return fail(ErrorCode::malformed, kTokensKey, "[", i, "]: '", (*texts)[i].substr(0, 64), "' ",
+      return fail(ErrorCode::malformed, kTokensKey, "[", i, "]: ", in_quotes((*texts)[i]), " ",
                   token.error().message);
     if (token->size() > kMaxTokenBytes)
       return fail(ErrorCode::unsupported, kTokensKey, "[", i, "]: has ", token->size(),

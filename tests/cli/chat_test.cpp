@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/chat_model.h"
 
 namespace runnel::test {
 namespace {
@@ -50,6 +51,16 @@ TEST(Chat, ALoadedConversationGoesOnAsIfNeverLeft) {
 TEST(Chat, TheSystemPromptMatters) {
   EXPECT_NE(chat("Hello\n", {"--system", "Speak like a pirate."}).out, chat("Hello\n").out);
   EXPECT_EQ(chat("Hello\n", {"--system", "Be brief."}).out, chat("Hello\n").out);  // the file's own
+}
+
+TEST(Chat, AStyleThatTheVocabularyCannotServeEndsItAtOnce) {
+  const auto file = scratch() / "world-for-chatml.gguf";
+  write_world_chat_model(file);
+  const Outcome o =
+      run_program({"chat", file.string(), "--chat-template", "chatml"}, "hi\nand now?\n");
+  EXPECT_EQ(o.code, 1);
+  EXPECT_THAT(o.out, IsEmpty());
+  EXPECT_EQ(o.err, "runnel: chat style chatml: the vocabulary has no special token <|im_start|>\n");
 }
 
 TEST(Chat, HelpAndStatsAnswer) {

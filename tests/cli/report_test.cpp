@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 #include "runnel/session.h"
 #include "runtime/model/model_impl.h"
 #include "tests/cli/program.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/mixes.h"
 #include "tests/support/model_files.h"
@@ -113,6 +115,62 @@ TEST(Inspect, SaysWhatEachTensorTakesInMemory) {
   const std::string text = run_program({"inspect", file}).out;
   EXPECT_THAT(text, testing::ContainsRegex("weights +.* in memory"));
   EXPECT_THAT(text, testing::ContainsRegex("iq4_nl: .*; in memory q8_0, "));
+}
+
+TEST(Inspect, NamesTheKindOfTokenizer) {
+  const std::string world = (scratch() / "world-to-inspect.gguf").string();
+  write_world_chat_model(world);
+  EXPECT_THAT(run_program({"inspect", world}).out, HasSubstr("tokenizer    RWKV World, "));
+  EXPECT_THAT(run_program({"inspect", chat_model()}).out,
+              HasSubstr("tokenizer    byte-level BPE, 259 entries"));
+}
+
+// Its one merge makes no token.
+TEST(Inspect, OpensTheVocabularyOfAConvertersDummy) {
+  const std::string file = (tiny_checkpoint("rnn") / "arwkv7" / "model.gguf").string();
+  EXPECT_EQ(json_of({"inspect", file})["tokenizer"]["entries"], 163);
+  const Outcome ids = run_program({"run", file, "--tokens", "1,2,3", "-n", "4", "--ignore-end"});
+  EXPECT_EQ(ids.code, 0) << ids.err;
+  EXPECT_EQ(std::count(ids.out.begin(), ids.out.end(), ','), 3) << ids.out;
+  const Outcome text = run_program({"run", file, "-p", "Hi!\"", "-n", "4"});
+  EXPECT_EQ(text.code, 0) << text.err;
+}
+
+TEST(Inspect, TextsOfTheFileAreSafeForATerminal) {
+  const std::string file = (scratch() / "escape.gguf").string();
+  write_chat_model(file, [](GgufWriter& writer) {
+    writer.set("general.name", std::string("\x1b[31mred"));
+    writer.set("gsa.chat.default_system_prompt", std::string("\x1b[2J"));
+  });
+  const Outcome o = run_program({"inspect", file});
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, HasSubstr("name         \\x1b[31mred\n"));
+  EXPECT_THAT(o.out, HasSubstr("system       \\x1b[2J\n"));
+  EXPECT_EQ(o.out.find('\x1b'), std::string::npos);
+  const Outcome timed = run_program({"bench", file, "-p", "1", "-n", "1", "-r", "1"});
+  EXPECT_THAT(timed.out, HasSubstr("model    \\x1b[31mred, "));
+}
+
+TEST(Inspect, WhatIsWrongWithAFileIsSaidOfItInEveryCommand) {
+  const std::string tokenizer = (scratch() / "no-tokenizer.gguf").string();
+  write_chat_model(tokenizer, [](GgufWriter& writer) {
+    writer.set("tokenizer.ggml.pre", std::string("\x1b[31mred"));
+  });
+  const std::string key = (scratch() / "no-key.gguf").string();
+  write_chat_model(key, [](GgufWriter& writer) { writer.set("gsa.of_tomorrow", true); });
+  const std::string cut = (scratch() / "cut.gguf").string();
+  std::ofstream(cut) << "GGUF";
+  for (const std::string& file : {tokenizer, key, cut}) {
+    for (const std::vector<std::string>& command : {std::vector<std::string>{"inspect", file},
+                                                    {"run", file, "-p", "x"},
+                                                    {"bench", file, "-p", "1", "-n", "1"}}) {
+      const Outcome o = run_program(command);
+      EXPECT_EQ(o.code, 1) << command[0];
+      EXPECT_THAT(o.err, testing::StartsWith("runnel: " + file + ": ")) << command[0];
+      EXPECT_EQ(o.err.find(file), o.err.rfind(file)) << "named twice: " << o.err;
+      EXPECT_EQ(o.err.find('\x1b'), std::string::npos);
+    }
+  }
 }
 
 TEST(Inspect, AModelWithoutTokenizerSaysSo) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/cli/program.h"
+#include "tests/support/chat_model.h"
 
 namespace runnel::test {
 namespace {
@@ -22,6 +23,13 @@ std::string output(const std::vector<std::string>& arguments, const std::string&
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, IsEmpty());
   return o.out;
+}
+
+/// The chat model with another scale, so of another fingerprint.
+std::string other_chat_model() {
+  const auto file = scratch() / "other.gguf";
+  write_chat_model(file, [](GgufWriter& writer) { writer.set("gsa.scale", 0.5F); });
+  return file.string();
 }
 
 TEST(Run, PrintsTheContinuationAndNothingElse) {
@@ -167,9 +175,12 @@ TEST(Run, APromptAfterALoadedSnapshotIsReadAfterIt) {
 TEST(Run, ASnapshotOfAnotherModelIsRefused) {
   const std::string snapshot = (scratch() / "other.snap").string();
   output(continue_text({"-p", "x", "-n", "1", "--save", snapshot}));
-  const Outcome o = run_program({"run", bare_model(), "--load", snapshot});
-  EXPECT_EQ(o.code, 1);
-  EXPECT_THAT(o.err, HasSubstr("fingerprint"));
+  for (const char* command : {"run", "chat"}) {
+    const std::string model = command == std::string("run") ? bare_model() : other_chat_model();
+    const Outcome o = run_program({command, model, "--load", snapshot});
+    EXPECT_EQ(o.code, 1);
+    EXPECT_THAT(o.err, testing::StartsWith("runnel: " + snapshot + ": snapshot: belongs to"));
+  }
 }
 
 TEST(Run, ASnapshotGoesBackIntoItsWindowAlone) {

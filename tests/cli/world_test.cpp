@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <fstream>
 
+#include "runnel/session.h"
+#include "runtime/model/session_impl.h"
 #include "tests/cli/program.h"
 #include "tests/support/chat_model.h"
 
@@ -37,6 +40,32 @@ TEST(WorldChat, ALoadedConversationGoesOnAsIfNeverLeft) {
   EXPECT_THAT(whole.err, IsEmpty());
   const std::string first = chat("Hello\n", {"--save", file}).out;
   EXPECT_EQ(first + chat("And now?\n", {"--load", file}).out, whole.out);
+}
+
+// What an answer showed and left unread, since one token holds its end and what follows, is read before the prompt.
+TEST(WorldChat, RunGoesOnFromAnAnswerAsTheTranscriptReads) {
+  const auto model = *Model::load(world_model(), {.device = "cpu", .threads = 1});
+  Session session = *Session::create(model);
+  const std::string talk = "User: Hello\n\nAssistant: ab";
+  ASSERT_TRUE(session.prefill(*model->encode(talk)));
+  impl_of(session).keep_unread("\xE3\x80\x82");  // "。", of which "。\n" is one token
+  const std::string file = (scratch() / "unread.snap").string();
+  ASSERT_TRUE(session.snapshot()->save(file));
+  const auto said = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"run", world_model(), "-t", "1", "-n", "12", "--ignore-end"});
+    const Outcome o = run_program(more);
+    EXPECT_EQ(o.code, 0) << o.err;
+    return o.out;
+  };
+  const std::string shown = talk + "\xE3\x80\x82";
+  const std::string asked = "\n\nUser: And now?\n\nAssistant:";
+  EXPECT_EQ(said({"--load", file, "-p", asked}), said({"-p", shown + asked}));
+  EXPECT_EQ(said({"--load", file}), said({"-p", shown}));
+  const TokenId newline = '\n' + 1;
+  std::string ids;
+  for (const TokenId id : *model->encode(shown)) ids += std::to_string(id) + ",";
+  EXPECT_EQ(said({"--load", file, "--tokens", std::to_string(newline)}),
+            said({"--tokens", ids + std::to_string(newline)}));
 }
 
 TEST(WorldChat, ThoughtsAreFolded) {
@@ -74,6 +103,16 @@ TEST(ConvertFile, MakesAModelOfAFileOfTorch) {
   EXPECT_EQ(o.code, 0) << o.err;
   EXPECT_THAT(o.err, HasSubstr("has no tokenizer"));
   EXPECT_THAT(o.out, HasSubstr("5,728 parameters"));
+}
+
+TEST(ConvertFile, HelpNamesEveryModelType) {
+  const Outcome o = run_program({"convert", "--help"});
+  std::string help;  // as it was before lines were wrapped
+  for (const char c : o.out) {
+    if (!std::isspace(static_cast<unsigned char>(c))) help += c;
+  }
+  EXPECT_THAT(help, HasSubstr("gsa,gla,hgrn2,retnet,abc,linear_attn,regla,delta_net,gated_deltanet,"
+                              "rwkv7,runnel_gsa"));
 }
 
 TEST(ConvertFile, NamesWhatAFileIsNot) {

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -193,6 +195,10 @@ TEST(BlinkdlCheckpoint, NamesWhatDoesNotFit) {
   EXPECT_EQ(refusal(source()), "");
   EXPECT_EQ(refusal(without("blocks.1.att.g2")),
             "tensor blocks.1.att.g2 is missing, expected shape [5, 16]");
+  EXPECT_EQ(refusal(without("blocks.1.ln1.weight")),
+            "tensor blocks.1.ln1.weight is missing, expected shape [16]");
+  EXPECT_EQ(refusal(without("blocks.0.ln1.weight")),
+            "tensor blocks.0.ln1.weight is missing, expected shape [16]");
   EXPECT_EQ(refusal(without("emb.weight")), "tensor emb.weight is missing");
   EXPECT_EQ(refusal(shaped("head.weight", {16, 24})),
             "tensor head.weight has shape [16, 24], expected [24, 16]");
@@ -211,6 +217,47 @@ TEST(BlinkdlCheckpoint, NamesWhatDoesNotFit) {
             "tensor blocks.0.att.time_faaaa belongs to RWKV-4, 5 or 6, expected RWKV-7");
   NamedTensors tuned{{"blocks.0.att.time_state", {}}};
   EXPECT_EQ(refusal(tuned).find("the file holds tuned states"), 0U);
+}
+
+/// The checkpoint in safetensors with tables of so many rows of zeros.
+void write_with_rows(const std::filesystem::path& path, std::int64_t rows) {
+  nlohmann::json header;
+  std::string data;
+  for (const auto& [name, tensor] : source()) {
+    Shape shape = tensor.shape;
+    std::string bytes(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
+    if (name == "emb.weight" || name == "head.weight") {
+      shape[0] = rows;
+      bytes.assign(static_cast<std::size_t>(rows * shape[1]) * element_bytes(tensor.type), '\0');
+    }
+    header[name] = {{"dtype", std::string(to_string(tensor.type))},
+                    {"shape", shape},
+                    {"data_offsets", {data.size(), data.size() + bytes.size()}}};
+    data += bytes;
+  }
+  const std::string text = header.dump();
+  const std::uint64_t length = text.size();
+  std::ofstream out(path, std::ios::binary);
+  out.write(reinterpret_cast<const char*>(&length), sizeof length);
+  out << text << data;
+}
+
+TEST(BlinkdlCheckpoint, RefusesAChatStyleThatTheWorldVocabularyCannotServe) {
+  const test::TemporaryDirectory directory;
+  const auto path = directory.path() / "world.safetensors", out = directory.path() / "out.gguf";
+  write_with_rows(path, 65536);
+  ConvertOptions options;
+  options.chat = ChatFormat{ChatStyle::chatml, "Be brief.", {}, {}};
+  const auto refused = convert_checkpoint(path, out, options);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_EQ(
+      refused.error().message,
+      path.string() + ": chat style chatml: the vocabulary has no special token <|im_start|>");
+  EXPECT_FALSE(std::filesystem::exists(out));
+  options.chat->style = ChatStyle::plain;
+  const auto plain = convert_checkpoint(path, out, options);
+  ASSERT_TRUE(plain.has_value()) << plain.error().message;
+  EXPECT_TRUE(plain->has_tokenizer);
 }
 
 TEST(BlinkdlCheckpoint, SaysWhichFileIsBroken) {

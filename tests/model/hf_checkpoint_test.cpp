@@ -312,7 +312,7 @@ TEST(HfCheckpoint, NamesAWeightThatIsNotFinite) {
   std::memcpy(c.data.data() + offset.get<std::size_t>() + (64 * 5 + 7) * 4, &nan, sizeof nan);
   EXPECT_THAT(
       c.convert_error(),
-      HasSubstr("tensor model.layers.1.mlp.up_proj.weight: value 327 (row 5, column 7) is nan"));
+      HasSubstr("tensor 'model.layers.1.mlp.up_proj.weight': value 327 (row 5, column 7) is nan"));
 }
 
 TEST(HfCheckpoint, AHeadStoredTwiceIsTiedOnlyIfItIsTheSame) {

@@ -109,6 +109,28 @@ TEST(ShiftedModel, NamesWhatIsWrongWithAFile) {
       {"a mix of values is missing",
        [](test::FileParts& p) { p.tensors.erase("blk.1.time_mix_v1.weight"); },
        "tensor blk.1.time_mix_v1.weight is missing"},
+      {"the norm that begins a layer is missing",
+       [](test::FileParts& p) { p.tensors.erase("blk.1.attn_norm.weight"); },
+       "tensor blk.1.attn_norm.weight is missing, expected shape [64]"},
+      {"the norm of the only layer is missing",
+       [](test::FileParts& p) {
+         std::erase_if(p.tensors, [](const auto& t) { return t.first.starts_with("blk.1."); });
+         p.keys["rwkv7.block_count"] = std::uint32_t{1};
+         p.tensors.erase("blk.0.attn_norm.weight");
+       },
+       "tensor blk.0.attn_norm.weight is missing, expected shape [64]"},
+      {"a layer between is missing",
+       [](test::FileParts& p) {
+         p.tensors["blk.3.attn_norm.weight"] = p.tensors.at("blk.1.attn_norm.weight");
+       },
+       "tensor blk.2.time_mix_w1.weight is missing"},
+      {"numbers that no layer has",
+       [](test::FileParts& p) {
+         for (const char* number : {"-1", "4096", "99999999999999999999", "1x"})
+           p.tensors["blk." + std::string(number) + ".attn_norm.weight"] = {.shape = {64},
+                                                                            .data = {}};
+       },
+       "attn_norm.weight has no place"},
       {"the head is missing", [](test::FileParts& p) { p.tensors.erase("output.weight"); },
        "tensor output.weight is missing"},
       {"the norm behind the embedding is missing",
@@ -166,6 +188,14 @@ TEST(ShiftedModel, NamesWhatIsWrongWithAFile) {
   }
 }
 
+TEST(ShiftedModel, NamesTheHalfOfAGateThatIsMissing) {
+  for (const char* half : {"blk.1.time_mix_g1.weight", "blk.1.time_mix_g2.weight"}) {
+    test::FileParts parts = parts_of("arwkv7");
+    parts.tensors.erase(half);
+    EXPECT_THAT(error_of(parts), HasSubstr("tensor " + std::string(half) + " is missing"));
+  }
+}
+
 TEST(ShiftedModel, QuantisedFilesOpenAndKeepTheDummies) {
   const test::TemporaryDirectory directory;
   const auto out = directory.path() / "out.gguf";
@@ -217,6 +247,21 @@ TEST(ShiftedCheckpoint, ConfigurationsAreCheckedNotBelieved) {
               HasSubstr("lora_rank_decay is 10, the tensors' shapes say 9"));
   EXPECT_THAT(convert_error([](Json& c) { c["head_dim"] = 32; }),
               HasSubstr("head_dim is 32, the tensors' shapes say 64"));
+  EXPECT_THAT(convert_error([](Json& c) {
+                c["value_dim"] = {64, 128};
+              }),
+              HasSubstr("value_dim is 128, the tensors' shapes say 64"));
+  EXPECT_THAT(convert_error([](Json& c) {
+                c["value_dim"] = {64, 64, 64};
+              }),
+              HasSubstr("the length of value_dim is 3, the tensors' shapes say 2"));
+  EXPECT_EQ(convert_error([](Json& c) { c["value_dim"] = 64; }), "");
+  EXPECT_THAT(convert_error([](Json& c) { c["value_dim"] = 32; }),
+              HasSubstr("value_dim is 32, the tensors' shapes say 64"));
+  EXPECT_THAT(convert_error([](Json& c) {
+                c["value_dim"] = {64, "x"};
+              }),
+              HasSubstr("value_dim is [64,\"x\"], expected whole numbers"));
   EXPECT_THAT(convert_error([](Json& c) { c["hidden_act"] = "swish"; }),
               HasSubstr("hidden_act is 'swish', expected 'sqrelu'"));
   EXPECT_THAT(convert_error([](Json& c) { c["norm_first"] = false; }), HasSubstr("norm_first"));
@@ -227,7 +272,8 @@ TEST(ShiftedCheckpoint, ConfigurationsAreCheckedNotBelieved) {
 }
 
 TEST(ShiftedCheckpoint, NamesATensorThatIsMissing) {
-  for (const char* name : {"model.layers.1.attn.v_lora.lora.2.bias", "model.layers.0.attn.x_g",
+  for (const char* name : {"model.layers.1.attn_norm.weight", "model.layers.0.attn_norm.weight",
+                           "model.layers.1.attn.v_lora.lora.2.bias", "model.layers.0.attn.x_g",
                            "model.layers.0.pre_norm.weight", "model.layers.1.ffn.x_k"}) {
     EXPECT_THAT(convert_error([](Json&) {}, name), HasSubstr(name));
   }

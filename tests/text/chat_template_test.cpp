@@ -301,6 +301,15 @@ TEST(ChatFormat, KeysOfTheConverterComeFirst) {
   EXPECT_FALSE(chat_format_from_gguf(*m.open()).has_value());
 }
 
+TEST(ChatFormat, AStyleOfControlBytesIsNamedInText) {
+  test::Metadata m = test::small_metadata();
+  m.set("gsa.chat.style", std::string("\x1b[31m"));
+  const auto format = chat_format_from_gguf(*m.open());
+  ASSERT_FALSE(format.has_value());
+  EXPECT_EQ(format.error().message,
+            "gsa.chat.style: '\\x1b[31m' is not one of plain, chatml, rwkv, jinja, none");
+}
+
 TEST(ChatFormat, AFileWithoutTemplateIsPlain) {
   const auto format = chat_format_from_gguf(*test::small_metadata().open());
   ASSERT_TRUE(format.has_value());

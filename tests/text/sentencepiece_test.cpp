@@ -102,10 +102,11 @@ TEST(Sentencepiece, WithoutItsBytesIsUnsupported) {
 
 TEST(Sentencepiece, TokensThatDifferFromTheModelAreRefused) {
   test::Metadata m = metadata(test::read_data("sentencepiece/tokenizer.model"));
-  m.array<std::string>("tokenizer.ggml.tokens")[300] = "other";
+  m.array<std::string>("tokenizer.ggml.tokens")[300] = "\x1b[31m";
   const auto tokenizer = test::load_tokenizer(m, 4000);
   ASSERT_FALSE(tokenizer.has_value());
-  EXPECT_NE(tokenizer.error().message.find("[300]"), std::string::npos);
+  EXPECT_NE(tokenizer.error().message.find("[300]: is '\\x1b[31m'"), std::string::npos)
+      << tokenizer.error().message;
 }
 
 TEST(Sentencepiece, EveryTruncationIsAnErrorOrAModel) {
@@ -157,6 +158,9 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(
         Hostile{"NoPieces", [](S& m) { m.pieces.clear(); }, "none"},
         Hostile{"EmptyPiece", [](S& m) { m.pieces[500].text = ""; }, "500"},
+        Hostile{"ControlBytesAndZero",
+                [](S& m) { m.pieces[500].text = std::string("\x1b[31m\0", 6); },
+                "'\\x1b[31m\\x00'"},
         Hostile{"PieceTwice", [](S& m) { m.pieces[500].text = m.pieces[501].text; }, "twice"},
         Hostile{"ZeroByte", [](S& m) { m.pieces[500].text = std::string("a\0b", 3); }, "zero"},
         Hostile{"NotUtf8", [](S& m) { m.pieces[500].text = "\xFF"; }, "UTF-8"},

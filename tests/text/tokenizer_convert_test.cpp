@@ -225,6 +225,26 @@ TEST(TokenizerConvert, AGivenStyleWins) {
   EXPECT_EQ(format->default_system_prompt, "Be brief.");
 }
 
+TEST(TokenizerConvert, AStyleThatTheVocabularyCannotServeIsRefused) {
+  const TemporaryDirectory directory;
+  json root = small_json();
+  root["added_tokens"][0]["content"] = "<|other|>";
+  const auto vocabulary = root["model"]["vocab"];
+  root["model"]["vocab"].erase("<|im_start|>");
+  root["model"]["vocab"]["<|other|>"] = vocabulary["<|im_start|>"];
+  directory.file("tokenizer.json", root.dump());
+  for (const ChatStyle style : {ChatStyle::chatml, ChatStyle::plain, ChatStyle::rwkv}) {
+    GgufWriter writer;
+    const auto done =
+        tokenizer_to_gguf(directory.path(), 64, writer, ChatFormat{style, "Be brief.", {}, {}});
+    ASSERT_EQ(done.has_value(), style != ChatStyle::chatml) << to_string(style);
+    if (done) continue;
+    EXPECT_EQ(done.error().code, ErrorCode::unsupported);
+    EXPECT_EQ(done.error().message,
+              "chat style chatml: the vocabulary has no special token <|im_start|>");
+  }
+}
+
 TEST(TokenizerConvert, ATemplateProcessorNamesTheBeginToken) {
   const TemporaryDirectory directory;
   json root = small_json();
@@ -282,6 +302,21 @@ INSTANTIATE_TEST_SUITE_P(
               r["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}}}};
             },
             kNot, "Lowercase"},
+        Refused{"PartOfControlBytes",
+                [](J& r, J&) {
+                  r["normalizer"] = {{"type", "\x7f\u009b31m"}};
+                },
+                kNot, "\\x7f\\xc2\\x9b31m"},
+        Refused{"VocabularyOfControlBytes",
+                [](J& r, J&) { r["model"]["vocab"]["\x1b[31m"] = 1000; }, kBad,
+                "'\\x1b[31m' has id"},
+        Refused{"AddedTokenOfControlBytes",
+                [](J& r, J&) {
+                  r["added_tokens"].push_back({{"id", 1000}, {"content", "\x1b[31m"}});
+                },
+                kBad, "'\\x1b[31m'"},
+        Refused{"BeginTokenOfControlBytes", [](J&, J& c) { c["bos_token"] = "\x1b[31m"; }, kBad,
+                "'\\x1b[31m' is not in"},
         Refused{"Qwen2WithoutFormC",
                 [](J& r, J&) {
                   make_qwen2(r);

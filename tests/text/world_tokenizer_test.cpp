@@ -127,6 +127,8 @@ TEST(WorldTokenizer, RefusesBrokenVocabulariesByEntry) {
       {{"<s>", "\\x4"}, "tokenizer.ggml.tokens[1]: '\\x4' has \\x without two hexadecimal digits"},
       {{"<s>", "\\xg0"},
        "tokenizer.ggml.tokens[1]: '\\xg0' has \\x without two hexadecimal digits"},
+      {{"<s>", "\x1b[31m\\"},
+       "tokenizer.ggml.tokens[1]: '\\x1b[31m\\' ends in a backslash, expected an escape"},
       {{"<s>", "ab", "a\\x62"}, "tokenizer.ggml.tokens[2]: is the same as [1]"},
       {{"<s>", std::string(1025, 'a')},
        "tokenizer.ggml.tokens[1]: has 1025 bytes, at most 1024 are read"},
