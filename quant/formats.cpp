@@ -166,7 +166,6 @@ std::string format_names(bool (*which)(const BlockTraits&)) {
 
 bool is_written(const BlockTraits& format) { return format.encode != nullptr; }
 bool is_weight(const BlockTraits& format) { return format.in_files && format.decode != nullptr; }
-bool is_stored(const BlockTraits& format) { return format.in_files; }
 
 std::size_t row_bytes(BlockType type, std::int64_t cols) {
   const BlockTraits* const t = find_format(type);

@@ -222,10 +222,9 @@ std::optional<BlockType> block_type_from_name(std::string_view name);
 /// The names of the types that `which` accepts, for messages: "f32, f16 or bf16".
 std::string format_names(bool (*which)(const BlockTraits&));
 
-/// Whether weights can be written as this type, whether they can be read from it, and whether it is a type of files at all.
+/// Whether weights can be written as this type, and whether they can be read from it.
 bool is_written(const BlockTraits& format);
 bool is_weight(const BlockTraits& format);
-bool is_stored(const BlockTraits& format);
 
 /// Bytes of one row of `cols` values; cols must be a multiple of the block size.
 std::size_t row_bytes(BlockType type, std::int64_t cols);
