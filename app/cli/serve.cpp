@@ -93,6 +93,9 @@ Result<int> run(const Options& o) {
       std::fputs(log_line(entry, json).c_str(), stderr);
     };
   }
+  settings.note = [](const std::string& note) {
+    std::fputs(("runnel: note: " + note + "\n").c_str(), stderr);
+  };
   allow_connections(settings.connections);
 
   // Before any thread exists, so that all of them leave the signals to the wait below.

@@ -61,7 +61,8 @@ struct Server::Impl {
 Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
   RUNNEL_TRY(states, KeptStates::open(model, {.most = idle_states,
                                               .directory = settings.states,
-                                              .autosave = settings.autosave}));
+                                              .autosave = settings.autosave,
+                                              .note = settings.note}));
   RUNNEL_TRY(http, HttpServer::create(
                        {.host = settings.host,
                         .port = settings.port,

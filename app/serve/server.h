@@ -44,6 +44,8 @@ struct ServerSettings {
   std::string model_name;                       // in place of the model's own
   bool any_model = false;                       // requests may give any other too
   std::function<void(const AccessEntry&)> log;  // called for every answer that has ended
+  std::function<void(const std::string&)>
+      note;  // called with what an operator should know, from any thread
 };
 
 class Server {
