@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel::serve {
@@ -100,7 +101,7 @@ std::optional<StateMark> KeptStates::mark_in_file(const std::string& id) const {
   return on_disk() ? folder_->mark(id) : std::nullopt;
 }
 
-// @return not_found, malformed if it is damaged, mismatch if it is of another model, or why it cannot be read now.
+// @return not_found, malformed if it is damaged, mismatch if it is of another model or initial state, or why it cannot be read now.
 Result<KeptState> KeptStates::read(const std::string& id) const {
   RUNNEL_TRY(const StateFacts facts, folder_->facts(id));
   RUNNEL_TRY(const Snapshot snapshot, folder_->snapshot(id));
@@ -108,6 +109,14 @@ Result<KeptState> KeptStates::read(const std::string& id) const {
   RUNNEL_CHECK_OK(session.restore(snapshot));
   if (session.position() != facts.position)
     return fail(ErrorCode::malformed, "the facts of its file are those of another state");
+  if (facts.initial_state != settings_.initial_state) {
+    const auto name = [](std::uint64_t initial) {
+      return initial == 0 ? std::string("the empty state")
+                          : "initial state " + hexadecimal(initial);
+    };
+    return fail(ErrorCode::mismatch, "it began from ", name(facts.initial_state),
+                ", this server's conversations begin from ", name(settings_.initial_state));
+  }
   return KeptState{.session = std::make_unique<Session>(std::move(session)),
                    .trail = {.count = facts.messages, .hash = facts.hash, .tools = facts.tools},
                    .closed = facts.closed,
@@ -142,6 +151,7 @@ Status KeptStates::write(const std::string& id, KeptState& state) const {
                                   .messages = state.trail.count,
                                   .hash = state.trail.hash,
                                   .tools = state.trail.tools,
+                                  .initial_state = settings_.initial_state,
                                   .closed = state.closed,
                                   .awaiting = state.awaiting},
                                  snapshot));
