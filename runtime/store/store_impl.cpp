@@ -84,23 +84,38 @@ Result<ConversationId> ConversationStore::Impl::new_conversation(std::string_vie
 
 Status ConversationStore::Impl::put_beginning(ConversationId conversation,
                                               const Snapshot& initial) {
-  RUNNEL_TRY(const std::vector<std::byte> bytes,
-             initial.to_bytes({.compress = options.encoding.compress}));
-  const std::string name = SnapshotCache::name_of(bytes);
   const std::scoped_lock lock(mutex);
   RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
-  // Also where there is one, which may be damaged by now.
-  RUNNEL_CHECK_OK(cache.write_synced(name, bytes));
-  RUNNEL_CHECK_OK(note_snapshot(name, bytes.size()));
-  RUNNEL_CHECK_OK(database.run_with(
-      "INSERT OR REPLACE INTO beginnings(conversation, model, history, snapshot) "
-      "VALUES (?1, ?2, ?3, ?4)",
-      conversation, initial.model_fingerprint(), data_of(initial).history_hash, name));
+  RUNNEL_CHECK_OK(write_beginning(conversation, initial));
   std::vector<std::string> dropped;
   RUNNEL_CHECK_OK(evict(dropped));
   RUNNEL_CHECK_OK(transaction.commit());
   static_cast<void>(remove_files(dropped));
   return {};
+}
+
+Status ConversationStore::Impl::write_beginning(ConversationId conversation,
+                                                const Snapshot& initial) {
+  RUNNEL_TRY(const std::vector<std::byte> bytes,
+             initial.to_bytes({.compress = options.encoding.compress}));
+  const std::string name = SnapshotCache::name_of(bytes);
+  // Also where there is one, which may be damaged by now.
+  RUNNEL_CHECK_OK(cache.write_synced(name, bytes));
+  RUNNEL_CHECK_OK(note_snapshot(name, bytes.size()));
+  return database.run_with(
+      "INSERT OR REPLACE INTO beginnings(conversation, model, history, snapshot) "
+      "VALUES (?1, ?2, ?3, ?4)",
+      conversation, initial.model_fingerprint(), data_of(initial).history_hash, name);
+}
+
+Result<std::optional<Snapshot>> ConversationStore::Impl::any_beginning(
+    ConversationId conversation) {
+  RUNNEL_TRY(Statement rows,
+             database.prepare("SELECT snapshot FROM beginnings WHERE conversation = ?1"));
+  RUNNEL_TRY(const bool row, rows.bind(conversation).step());
+  if (!row) return std::optional<Snapshot>();
+  RUNNEL_TRY(Snapshot initial, cache.read(rows.text(0)));
+  return std::optional(std::move(initial));
 }
 
 Result<Beginning> ConversationStore::Impl::beginning(ConversationId conversation,

@@ -130,6 +130,11 @@ struct ConversationStore::Impl {
   Status drop_rows(const std::vector<std::string>& names);
   std::uint64_t reserve_bytes();
 
+  /// As put_beginning().
+  Status write_beginning(ConversationId conversation, const Snapshot& initial);
+  /// The one of `conversation`, whatever its model; nothing if it began from the empty state.
+  /// @return as read_beginning()
+  Result<std::optional<Snapshot>> any_beginning(ConversationId conversation);
   Status write_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
   /// The row of a snapshot whose file is there.
   Status note_snapshot(const std::string& name, std::uint64_t bytes);

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "runnel/conversation.h"
+#include "runtime/base/base64.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/model/initial_state.h"
 #include "tests/store/chat_model.h"
@@ -153,6 +154,49 @@ TEST_F(Beginnings, APackFromBeforeTheFirstMessageIsTheStateItself) {
   ASSERT_TRUE(pack) << pack.error().message;
   Conversation again = create(*pack);
   EXPECT_EQ(say(again, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AnExportCarriesIt) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  const auto text = store_.export_json(chat.id());
+  ASSERT_TRUE(text) << text.error().message;
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  const auto id = store_.import_json(*text);
+  ASSERT_TRUE(id) << id.error().message;
+  Conversation there = open(*id);
+  ASSERT_TRUE(there.rewind(0));
+  EXPECT_EQ(say(there, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AnImportNamesWhatIsWrongWithIt) {
+  const auto refusal = [this](const std::string& begins_from) {
+    const auto id = store_.import_json(
+        R"({"format": "runnel-conversation", "version": 1, "messages": [], "begins_from": )" +
+        begins_from + "}");
+    return id ? "" : id.error().message;
+  };
+  EXPECT_EQ(refusal("7"), "begins_from: is no base64");
+  EXPECT_EQ(refusal("\"AA=A\""), "begins_from: is no base64");
+  EXPECT_THAT(refusal("\"AAAA\""), HasSubstr("begins_from: "));
+  Session session = *Session::create(model_);
+  const TokenId token = 1;
+  ASSERT_TRUE(session.prefill({&token, 1}));
+  EXPECT_EQ(refusal('"' + to_base64(*session.snapshot()->to_bytes()) + '"'),
+            "begins_from: is no state before the first token");
+  EXPECT_EQ(store_.list()->size(), 0U);
+}
+
+TEST_F(Beginnings, ASalvagedConversationHasItStill) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(store_.add({.conversation = id, .text = "Hello"}));
+  const test::TemporaryDirectory elsewhere;
+  ConversationStore saved = open_store(elsewhere.path());
+  ASSERT_TRUE(saved.salvage(directory_.path() / "chats.db"));
+  store_ = std::move(saved);
+  Conversation chat = open(store_.list()->at(0).id);
+  EXPECT_EQ(chat.answer(short_answer())->result.text, by_hand("Hello"));
 }
 
 TEST_F(Beginnings, AModelThatIsNotLoadedYetFindsIt) {
