@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <utility>
 
+#include "app/cli/model_options.h"
 #include "app/cli/terminal.h"
 #include "runtime/base/number.h"
 #include "runtime/base/try.h"
@@ -70,7 +71,10 @@ void add_conversation_options(CLI::App& parser, ConversationChoice& choice) {
       .add_option("--conversation", choice.name,
                   "Keep the conversation under this name, and continue it if it exists")
       ->type_name("NAME");
-  parser.add_option("--pack", choice.pack, "Begin after a state pack (see `runnel pack make`)")
+  parser
+      .add_option("--pack", choice.pack,
+                  "Begin after a state pack (see `runnel pack make`); with --conversation also "
+                  "from a tuned state (.pth, or `runnel snapshot make`)")
       ->type_name("PACK");
   add_library_option(parser, choice.library);
 }
@@ -81,7 +85,7 @@ Result<ChatStore> ChatStore::open(const ConversationChoice& choice,
   RUNNEL_TRY(const ConversationStore store, open_library(choice.library));
   NewConversation made{.name = choice.name, .system = system};
   if (!choice.pack.empty()) {
-    RUNNEL_TRY(made.pack, Snapshot::load(choice.pack));
+    RUNNEL_TRY(made.pack, load_start(choice.pack, model));
   }
   ProgressBar bar("Reading");
   RUNNEL_TRY(Conversation conversation,
@@ -281,7 +285,10 @@ Result<PackStart> start_from_pack(Session& session, const std::string& file) {
   RUNNEL_TRY(const Snapshot pack, Snapshot::load(file));
   const SnapshotContext& context = data_of(pack).context;
   if (context.messages.size() != 1) {
-    return Error{ErrorCode::invalid_argument, file + ": is a snapshot but no state pack"};
+    return Error{ErrorCode::invalid_argument,
+                 file +
+                     ": is a snapshot but no state pack; --load continues from it, and with "
+                     "--conversation a state before the first token begins one"};
   }
   PackStart start{.system = context.messages[0].content, .tokens = context.tokens.size()};
   if (!context.tokens.empty() && session.restore(pack)) return start;

@@ -14,6 +14,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "app/cli/command.h"
 #include "app/cli/model_options.h"
@@ -23,6 +24,7 @@
 #include "app/serve/server.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/initial_state.h"
 
 namespace runnel::cli {
 namespace {
@@ -33,6 +35,7 @@ struct Options {
   GenerationChoice generation;
   serve::ServerSettings settings;
   std::string key_file;
+  std::string load;
   std::string states;
   std::uint64_t state_megabytes = 256;
   std::string log = "none";
@@ -82,6 +85,13 @@ void allow_connections(std::size_t connections) {
   ::setrlimit(RLIMIT_NOFILE, &limit);
 }
 
+Result<Snapshot> load_initial(const std::string& file, const std::shared_ptr<const Model>& model) {
+  RUNNEL_TRY(const Snapshot loaded, load_start(file, model));
+  Result<Snapshot> initial = initial_state(loaded, model);
+  if (!initial) return with_context(std::move(initial).error(), printable(file) + ": ");
+  return initial;
+}
+
 Result<int> run(const Options& o) {
   serve::ServerSettings settings = o.settings;
   RUNNEL_CHECK_OK(generation_options(o.generation));  // said before the model is loaded
@@ -93,6 +103,9 @@ Result<int> run(const Options& o) {
       std::fputs(log_line(entry, json).c_str(), stderr);
     };
   }
+  settings.note = [](const std::string& note) {
+    std::fputs(("runnel: note: " + note + "\n").c_str(), stderr);
+  };
   allow_connections(settings.connections);
 
   // Before any thread exists, so that all of them leave the signals to the wait below.
@@ -103,6 +116,9 @@ Result<int> run(const Options& o) {
   pthread_sigmask(SIG_BLOCK, &ending, nullptr);
 
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(o.model));
+  if (!o.load.empty()) {
+    RUNNEL_TRY(settings.initial, load_initial(o.load, model));
+  }
   RUNNEL_TRY(settings.defaults, model_generation_options(*o.parser, o.generation, *model));
   RUNNEL_TRY(const std::unique_ptr<serve::Server> server, serve::Server::create(model, settings));
   write_out("Serving " + model->info().name + " on " +
@@ -137,6 +153,7 @@ Command add_serve(CLI::App& program) {
       "Examples:\n"
       "  runnel serve\n"
       "  runnel serve model.gguf --port 9000 --parallel 16 --states ~/states\n"
+      "  runnel serve rwkv7.gguf --load tuned.pth\n"
       "  curl http://127.0.0.1:8080/v1/chat/completions -H 'Content-Type: application/json' \\\n"
       "    -d '{\"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}], \"conversation\": "
       "\"first\"}'");
@@ -165,6 +182,10 @@ Command add_serve(CLI::App& program) {
       "Memory for all states, in MB; the oldest idle ones make room", "MB");
   add("--states", o->states, "Folder for the states of conversations; without it they are lost",
       "DIR");
+  add("--load", o->load,
+      "Begin every conversation and request from this state instead of the empty one: a snapshot "
+      "before the first token, or a tuned state of RWKV (.pth)",
+      "FILE");
   parser
       ->add_flag("--autosave,!--no-autosave", s.autosave,
                  "With --states: an answer comes when its state is on the disk")

@@ -140,7 +140,7 @@ Result<int> diff(const std::string& left, const std::string& right) {
   return text.empty() ? kOk : kFailed;
 }
 
-// A tuned state as a file of ours.
+// A tuned state as a file of ours, for run, chat and serve.
 Result<int> make(const ModelChoice& choice, const std::string& file, const std::string& out) {
   RUNNEL_TRY(const std::shared_ptr<const Model> model, load_model(choice));
   RUNNEL_TRY(const Snapshot snapshot, load_start(file, model));

@@ -374,6 +374,11 @@ std::variant<Completions::Tokens, HttpError> Completions::chat_tokens(
   return *std::move(tokens);
 }
 
+Status Completions::go_back(KeptState& state, Back back) const {
+  if (back == Back::before_answer) return state.session->restore(*state.before_answer);
+  return settings_.initial ? state.session->restore(*settings_.initial) : state.session->reset();
+}
+
 std::optional<HttpError> Completions::check(const Request& request,
                                             const std::vector<Tokens>& prompts) const {
   std::size_t tokens = 0;
@@ -450,11 +455,8 @@ std::optional<HttpError> Completions::start(const std::shared_ptr<Running>& runn
     }
   }
   if (back != Back::nowhere && !wrong) {
-    Session& session = *taken.state->session;
     const bool last = back == Back::before_answer;
-    if (const Status gone = last ? session.restore(*taken.state->before_answer) : session.reset();
-        !gone)
-      wrong = of_error(gone.error());
+    if (const Status gone = go_back(*taken.state, back); !gone) wrong = of_error(gone.error());
     request.warnings.emplace_back(
         std::string("the chat template lays out earlier turns anew: the conversation was read "
                     "again from ") +

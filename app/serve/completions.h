@@ -23,8 +23,9 @@ class Completions {
   struct Settings {
     RequestLimits limits;
     std::uint64_t most_prompt = 32'768;
-    std::size_t queue = 64;         // for its message
-    std::size_t most_prompts = 72;  // of one request: more would never find room
+    std::size_t queue = 64;                // for its message
+    std::size_t most_prompts = 72;         // of one request: more would never find room
+    std::optional<Snapshot> initial = {};  // the state before the first token; none: the empty one
   };
 
   Completions(std::shared_ptr<const Model> model, Settings settings, KeptStates& states,
@@ -51,6 +52,7 @@ class Completions {
   std::variant<Tokens, HttpError> chat_tokens(const Request& request,
                                               const KeptStates::Taken& taken, MessageTrail& trail,
                                               Back& back) const;
+  Status go_back(KeptState& state, Back back) const;
   std::optional<HttpError> check(const Request& request, const std::vector<Tokens>& prompts) const;
 
   const std::shared_ptr<const Model> model_;

@@ -9,23 +9,10 @@
 #include <string>
 #include <utility>
 
+#include "runtime/base/base64.h"
+
 namespace runnel::serve {
 namespace {
-
-/// RFC 4648, with padding.
-std::string base64(std::span<const std::uint8_t> bytes) {
-  constexpr std::string_view kDigits =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string out;
-  out.reserve((bytes.size() + 2) / 3 * 4);
-  for (std::size_t at = 0; at < bytes.size(); at += 3) {
-    const std::size_t n = std::min<std::size_t>(3, bytes.size() - at);
-    std::uint32_t word = 0;
-    for (std::size_t i = 0; i < 3; ++i) word = word << 8 | (i < n ? bytes[at + i] : 0U);
-    for (std::size_t i = 0; i < 4; ++i) out += i <= n ? kDigits[word >> (18 - 6 * i) & 63U] : '=';
-  }
-  return out;
-}
 
 /// Little-endian f32, as clients expect them in base64.
 std::string packed(std::span<const float> values) {
@@ -36,7 +23,7 @@ std::string packed(std::span<const float> values) {
     for (unsigned shift = 0; shift < 32; shift += 8)
       bytes.push_back(static_cast<std::uint8_t>(bits >> shift));
   }
-  return base64(bytes);
+  return to_base64(std::as_bytes(std::span(bytes)));
 }
 
 }  // namespace

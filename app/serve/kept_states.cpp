@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/base/hash.h"
+#include "runtime/base/text.h"
 #include "runtime/base/try.h"
 
 namespace runnel::serve {
@@ -27,6 +28,18 @@ HttpError busy(const std::string& id) {
 }
 
 HttpError failed(const Error& error) { return {500, error.message, "", to_string(error.code)}; }
+
+HttpError does_not_fit(const std::string& id, const Error& error) {
+  return {409,
+          "conversation " + id + " does not fit this server: " + error.message +
+              "; its file is left as it is: take another id, or delete the conversation",
+          "conversation", "conversation_does_not_fit"};
+}
+
+HttpError unreadable(const std::string& id, const Error& error) {
+  return {500, "the file of conversation " + id + " cannot be read: " + error.message,
+          "conversation", to_string(error.code)};
+}
 
 HttpError not_saved(const std::string& id, const Error& error, std::optional<StateMark> exists) {
   return {507,
@@ -88,22 +101,46 @@ std::optional<StateMark> KeptStates::mark_in_file(const std::string& id) const {
   return on_disk() ? folder_->mark(id) : std::nullopt;
 }
 
-// What is not whole counts as not there: the client sends the conversation
-// again.
-std::optional<KeptState> KeptStates::load(const std::string& id) const {
-  if (!on_disk()) return {};
-  const std::optional<StateFacts> facts = folder_->facts(id);
-  if (!facts) return {};
-  const Result<Snapshot> snapshot = folder_->snapshot(id);
-  if (!snapshot) return {};
-  Result<Session> session = Session::create(model_);
-  if (!session || !session->restore(*snapshot) || session->position() != facts->position) return {};
-  return KeptState{.session = std::make_unique<Session>(*std::move(session)),
-                   .trail = {.count = facts->messages, .hash = facts->hash, .tools = facts->tools},
-                   .closed = facts->closed,
-                   .awaiting = facts->awaiting,
-                   .generation = facts->generation,
+// @return not_found, malformed if it is damaged, mismatch if it is of another model or initial state, or why it cannot be read now.
+Result<KeptState> KeptStates::read(const std::string& id) const {
+  RUNNEL_TRY(const StateFacts facts, folder_->facts(id));
+  RUNNEL_TRY(const Snapshot snapshot, folder_->snapshot(id));
+  RUNNEL_TRY(Session session, Session::create(model_));
+  RUNNEL_CHECK_OK(session.restore(snapshot));
+  if (session.position() != facts.position)
+    return fail(ErrorCode::malformed, "the facts of its file are those of another state");
+  if (facts.initial_state != settings_.initial_state) {
+    const auto name = [](std::uint64_t initial) {
+      return initial == 0 ? std::string("the empty state")
+                          : "initial state " + hexadecimal(initial);
+    };
+    return fail(ErrorCode::mismatch, "it began from ", name(facts.initial_state),
+                ", this server's conversations begin from ", name(settings_.initial_state));
+  }
+  return KeptState{.session = std::make_unique<Session>(std::move(session)),
+                   .trail = {.count = facts.messages, .hash = facts.hash, .tools = facts.tools},
+                   .closed = facts.closed,
+                   .awaiting = facts.awaiting,
+                   .generation = facts.generation,
                    .saved = true};
+}
+
+// What is not whole counts as not there, and the client sends the conversation again; but nothing is written over that
+// another server could still read, or that somebody may want to look at.
+std::variant<std::optional<KeptState>, HttpError> KeptStates::load(const std::string& id) const {
+  if (!on_disk()) return std::nullopt;
+  Result<KeptState> kept = read(id);
+  if (kept) return std::optional(*std::move(kept));
+  const Error& error = kept.error();
+  if (error.code == ErrorCode::not_found) return std::nullopt;
+  if (error.code == ErrorCode::mismatch) return does_not_fit(id, error);
+  if (error.code != ErrorCode::malformed) return unreadable(id, error);
+  if (const Status aside = folder_->put_aside(id); !aside) return unreadable(id, aside.error());
+  if (settings_.note) {
+    settings_.note("conversation " + id + " begins anew: " + error.message +
+                   "; its file is put aside as " + StateFolder::name_aside(id));
+  }
+  return std::nullopt;
 }
 
 Status KeptStates::write(const std::string& id, KeptState& state) const {
@@ -114,6 +151,7 @@ Status KeptStates::write(const std::string& id, KeptState& state) const {
                                   .messages = state.trail.count,
                                   .hash = state.trail.hash,
                                   .tools = state.trail.tools,
+                                  .initial_state = settings_.initial_state,
                                   .closed = state.closed,
                                   .awaiting = state.awaiting},
                                  snapshot));
@@ -199,9 +237,14 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
   }
   busy_.insert(id);
   lock.unlock();  // reading a file must not hold up other threads
-  std::optional<KeptState> loaded = load(id);
+  std::variant<std::optional<KeptState>, HttpError> got = load(id);
   const bool behind = on_disk() && folder_->behind(id);
   lock.lock();
+  if (const auto* error = std::get_if<HttpError>(&got)) {
+    busy_.erase(id);
+    return *error;
+  }
+  std::optional<KeptState>& loaded = std::get<std::optional<KeptState>>(got);
   const auto drop = dropped_.find(id);
   std::optional<StateMark> exists;
   if (loaded) exists = mark_of(*loaded);

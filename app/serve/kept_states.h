@@ -11,6 +11,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <list>
 #include <map>
 #include <memory>
@@ -61,6 +62,9 @@ class KeptStates {
     std::size_t most = 16;            // states held in memory, those taken by requests included
     std::filesystem::path directory;  // where states are written; empty: nowhere
     bool autosave = true;             // give_back() has written the state when it returns
+    std::uint64_t initial_state =
+        0;  // initial_state_id() of what conversations begin from, 0: the empty state
+    std::function<void(const std::string&)> note = {};  // a line for the operator; any thread
     const FileSystem* system = &FileSystem::real();
   };
 
@@ -79,7 +83,8 @@ class KeptStates {
   /// Takes the state of `id`, from memory or from its file. The id stays
   /// reserved until give_back() or release().
   /// @param expect  where the client takes it to stand
-  /// @return 409 while another request has it, 412 if it stands elsewhere.
+  /// @return 409 while another request has it, or if its file is of another model or began from another initial state: that stays as it is; 412 if it
+  /// stands elsewhere; 500 if its file cannot be read. A damaged file is put aside and counts as not there.
   std::variant<Taken, HttpError> take(const std::string& id, const Expectation& expect);
 
   /// Ends a reservation. What changed gets a new generation and, with autosave,
@@ -120,7 +125,8 @@ class KeptStates {
 
   bool on_disk() const { return folder_ != nullptr; }
   std::optional<StateMark> mark_in_file(const std::string& id) const;
-  std::optional<KeptState> load(const std::string& id) const;
+  Result<KeptState> read(const std::string& id) const;
+  std::variant<std::optional<KeptState>, HttpError> load(const std::string& id) const;
   Status write(const std::string& id, KeptState& state) const;
 
   std::optional<HttpError> settle(const std::string& id, Lock& lock);

@@ -158,6 +158,12 @@ std::vector<Job*> Scheduler::winners(std::size_t places) {
   return chosen;
 }
 
+Result<Session> Scheduler::new_session(const Job& job) const {
+  RUNNEL_TRY(Session session, Session::create(job.model_));
+  if (settings_.initial && !job.start_) RUNNEL_CHECK_OK(session.restore(*settings_.initial));
+  return session;
+}
+
 // Fills free places; waits if there is nothing to do. False: stop.
 bool Scheduler::admit(const std::stop_token& stop) {
   std::unique_lock lock(mutex_);
@@ -173,7 +179,7 @@ bool Scheduler::admit(const std::stop_token& stop) {
     Job& job = *active_.back();
     job.arrival_ = ++arrivals_;
     if (!job.session_) {
-      Result<Session> made = Session::create(job.model_);
+      Result<Session> made = new_session(job);
       if (!made) {
         end(job, made.error());
         continue;

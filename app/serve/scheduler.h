@@ -155,6 +155,8 @@ class Scheduler {
     std::size_t prefill = 128;            // most prompt tokens between two passes
     std::chrono::milliseconds slice{50};  // for reading prompts between two passes
     std::chrono::milliseconds pause{85};  // for both, where the model is not too slow for that
+    std::optional<Snapshot> initial =
+        {};  // where new sessions begin, see initial_state(); none: the empty state
   };
 
   explicit Scheduler(Settings settings);
@@ -181,6 +183,7 @@ class Scheduler {
  private:
   void work(const std::stop_token& stop);
   bool admit(const std::stop_token& stop);
+  Result<Session> new_session(const Job& job) const;
   std::deque<std::shared_ptr<Job>>::iterator next_waiting();
   void contend(Job& job, std::uint64_t had);
   std::vector<Job*> winners(std::size_t places);

@@ -17,6 +17,7 @@
 #include "app/serve/scheduler.h"
 #include "app/serve/workers.h"
 #include "runtime/base/try.h"
+#include "runtime/model/initial_state.h"
 
 namespace runnel::serve {
 namespace {
@@ -59,9 +60,16 @@ struct Server::Impl {
 };
 
 Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
-  RUNNEL_TRY(states, KeptStates::open(model, {.most = idle_states,
-                                              .directory = settings.states,
-                                              .autosave = settings.autosave}));
+  std::optional<Snapshot> initial;
+  if (settings.initial) {
+    RUNNEL_TRY(initial, initial_state(*settings.initial, model));
+  }
+  RUNNEL_TRY(states,
+             KeptStates::open(model, {.most = idle_states,
+                                      .directory = settings.states,
+                                      .autosave = settings.autosave,
+                                      .initial_state = initial ? initial_state_id(*initial) : 0,
+                                      .note = settings.note}));
   RUNNEL_TRY(http, HttpServer::create(
                        {.host = settings.host,
                         .port = settings.port,
@@ -79,15 +87,16 @@ Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
                             },
                         .log = settings.log}));
   workers = std::make_unique<Workers>(kWorkers);
-  scheduler = std::make_unique<Scheduler>(
-      Scheduler::Settings{.parallel = settings.parallel, .extra = extra, .queue = settings.queue});
+  scheduler = std::make_unique<Scheduler>(Scheduler::Settings{
+      .parallel = settings.parallel, .extra = extra, .queue = settings.queue, .initial = initial});
   const Completions::Settings answers = {.limits = {.defaults = settings.defaults,
                                                     .most_tokens = settings.most_tokens,
                                                     .model = name,
                                                     .any_model = settings.any_model},
                                          .most_prompt = settings.most_prompt,
                                          .queue = settings.queue,
-                                         .most_prompts = settings.parallel + settings.queue};
+                                         .most_prompts = settings.parallel + settings.queue,
+                                         .initial = initial};
   completions = std::make_unique<Completions>(model, answers, *states, *scheduler, *workers);
   embeddings = std::make_unique<Embeddings>(model, answers, *scheduler, *workers);
   return {};

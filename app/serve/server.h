@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,7 @@
 #include "runnel/generation.h"
 #include "runnel/model.h"
 #include "runnel/result.h"
+#include "runnel/snapshot.h"
 
 namespace runnel::serve {
 
@@ -33,6 +35,8 @@ struct ServerSettings {
   std::size_t queue = 64;              // requests that wait
   // bytes of all states, those of running requests included
   std::uint64_t state_memory = 256'000'000;
+  std::optional<Snapshot>
+      initial;  // taken before the first token; what everything begins from; none: the empty state
   std::filesystem::path states;  // folder for saved states; empty: saving is refused
   bool autosave = true;          // with `states`: an answer says 200 when its state is on the disk
   std::chrono::milliseconds request_time{10'000};  // for a client to send a request
@@ -44,13 +48,15 @@ struct ServerSettings {
   std::string model_name;                       // in place of the model's own
   bool any_model = false;                       // requests may give any other too
   std::function<void(const AccessEntry&)> log;  // called for every answer that has ended
+  std::function<void(const std::string&)>
+      note;  // called with what an operator should know, from any thread
 };
 
 class Server {
  public:
   /// Binds the port.
-  /// @return invalid_argument for settings that cannot work together or a model that cannot talk, io if the address
-  ///         cannot be had.
+  /// @return invalid_argument for settings that cannot work together or a model that cannot talk, what initial_state()
+  ///         says of `initial`, io if the address cannot be had.
   static Result<std::unique_ptr<Server>> create(std::shared_ptr<const Model> model,
                                                 ServerSettings settings);
   ~Server();

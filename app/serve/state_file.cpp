@@ -60,6 +60,7 @@ Status write_state(const std::filesystem::path& file, const StateFacts& facts,
       {"messages", facts.messages},
       {"hash", facts.hash},
       {"tools", facts.tools},
+      {"initial_state", facts.initial_state},
       {"closed", facts.closed},
       {"awaiting",
        facts.awaiting}}.dump();
@@ -86,6 +87,7 @@ Result<StateFacts> read_state_facts(const std::filesystem::path& file) {
                       .messages = json.at("messages").get<std::uint64_t>(),
                       .hash = json.at("hash").get<std::uint64_t>(),
                       .tools = json.value("tools", std::uint64_t{0}),
+                      .initial_state = json.value("initial_state", std::uint64_t{0}),
                       .closed = json.at("closed").get<bool>(),
                       .awaiting = json.at("awaiting").get<bool>()};
   } catch (const nlohmann::json::exception&) {

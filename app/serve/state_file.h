@@ -22,7 +22,8 @@ struct StateFacts {
   std::uint64_t position = 0;
   std::uint64_t messages = 0;  // the trail's count and hash
   std::uint64_t hash = 0;
-  std::uint64_t tools = 0;  // and that of its tools
+  std::uint64_t tools = 0;          // and that of its tools
+  std::uint64_t initial_state = 0;  // initial_state_id() of what it began from, 0: the empty state
   bool closed = false;
   bool awaiting = false;
 };

@@ -11,6 +11,7 @@
 #include <span>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include "runtime/base/atomic_file.h"
 #include "runtime/base/system_error.h"
@@ -21,6 +22,7 @@ namespace {
 
 constexpr const char* kExtension = ".state";
 constexpr const char* kNoteExtension = ".behind";
+constexpr const char* kAsideExtension = ".damaged";  // behind the other
 
 }  // namespace
 
@@ -63,14 +65,15 @@ std::filesystem::path StateFolder::file(const std::string& id) const {
   return directory_ / (id + kExtension);
 }
 
-std::optional<StateFacts> StateFolder::facts(const std::string& id) const {
-  Result<StateFacts> facts = read_state_facts(file(id));
-  if (!facts || facts->id != id) return {};
-  return *std::move(facts);
+Result<StateFacts> StateFolder::facts(const std::string& id) const {
+  RUNNEL_TRY(StateFacts facts, read_state_facts(file(id)));
+  if (facts.id != id)
+    return fail(ErrorCode::malformed, id, kExtension, ": is the state of another conversation");
+  return facts;
 }
 
 std::optional<StateMark> StateFolder::mark(const std::string& id) const {
-  const std::optional<StateFacts> there = facts(id);
+  const Result<StateFacts> there = facts(id);
   if (!there) return {};
   return StateMark{there->generation, there->position};
 }
@@ -87,10 +90,38 @@ Status StateFolder::write(const StateFacts& facts, const Snapshot& snapshot) con
 
 Result<bool> StateFolder::remove(const std::string& id) const {
   const bool noted = system_.unlink(note(id)) == 0;
+  const std::filesystem::path aside = directory_ / name_aside(id);
+  const bool had_aside = system_.unlink(aside) == 0;
+  if (!had_aside && errno != ENOENT) return system_error(aside, "remove", errno);
   const bool removed = system_.unlink(file(id)) == 0;
   if (!removed && errno != ENOENT) return system_error(file(id), "remove", errno);
-  if (noted || removed) RUNNEL_CHECK_OK(sync_directory(directory_, system_));
-  return removed;
+  if (noted || had_aside || removed) RUNNEL_CHECK_OK(sync_directory(directory_, system_));
+  return had_aside || removed;
+}
+
+std::string StateFolder::name_aside(const std::string& id) {
+  return id + kExtension + kAsideExtension;
+}
+
+Status StateFolder::put_aside(const std::string& id) const {
+  const std::filesystem::path aside = directory_ / name_aside(id);
+  if (system_.rename(file(id), aside) != 0) return system_error(file(id), "put aside", errno);
+  bound_aside(aside);
+  return sync_directory(directory_, system_);
+}
+
+// What cannot be listed or removed now is looked at when the next one is put aside.
+void StateFolder::bound_aside(const std::filesystem::path& newest) const {
+  std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> others;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
+    if (entry.path().extension() == kAsideExtension && entry.path() != newest)
+      others.emplace_back(entry.last_write_time(error), entry.path());
+  }
+  if (others.size() < kMostAside) return;
+  std::sort(others.begin(), others.end());
+  others.resize(others.size() + 1 - kMostAside);
+  for (const auto& [written, path] : others) system_.unlink(path);
 }
 
 Status StateFolder::note_behind(const std::string& id) const {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The folder in which a server keeps its states: one owner, one file a state,
-// no leftovers.
+// no leftovers. What turns out damaged is put aside.
 #pragma once
 
 #include <cstdint>
@@ -33,13 +33,21 @@ class StateFolder {
 
   /// Where the file of `id` stands; none if there is no whole one.
   std::optional<StateMark> mark(const std::string& id) const;
-  /// The facts of `id`; none if there is no whole file.
-  std::optional<StateFacts> facts(const std::string& id) const;
+  /// The facts of `id`. @return not_found, io, malformed.
+  Result<StateFacts> facts(const std::string& id) const;
   Result<Snapshot> snapshot(const std::string& id) const { return read_state_snapshot(file(id)); }
 
   Status write(const StateFacts& facts, const Snapshot& snapshot) const;
+  /// With what was put aside of it.
   /// @return whether there was a file. The disk knows of it when this returns.
   Result<bool> remove(const std::string& id) const;
+
+  /// Renames the file of `id`, which is damaged, so that it is neither read nor written over. One file of an id is kept
+  /// so, and kMostAside in all: the oldest of others go. The disk knows of it when this returns.
+  Status put_aside(const std::string& id) const;
+  static constexpr std::size_t kMostAside = 16;
+  /// The name of that file in the folder.
+  static std::string name_aside(const std::string& id);
 
   /// Answers of `id` are from now on further than its file: notes it on the disk, so that a killed
   /// server is not taken to have been there where the file is.
@@ -51,6 +59,7 @@ class StateFolder {
   StateFolder(std::filesystem::path directory, const FileSystem& system)
       : directory_(std::move(directory)), system_(system) {}
   Status own();
+  void bound_aside(const std::filesystem::path& newest) const;
   std::filesystem::path file(const std::string& id) const;
   std::filesystem::path note(const std::string& id) const;
 

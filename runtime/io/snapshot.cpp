@@ -18,7 +18,8 @@ std::uint64_t Snapshot::model_fingerprint() const { return data_->model_fingerpr
 std::optional<std::int32_t> Snapshot::window_slots() const { return data_->window_slots; }
 
 std::uint64_t Snapshot::bytes() const {
-  return sizeof(SnapshotData) + data_->backend.size() + data_->state.size() * sizeof(float) +
+  return sizeof(SnapshotData) + data_->backend.size() +
+         (data_->state.size() + data_->initial_state.size()) * sizeof(float) +
          data_->logits.size() * sizeof(float) + data_->recent_tokens.size() * sizeof(TokenId) +
          data_->utf8_carry.size() + data_->stop_carry.size() + data_->unread_carry.size() +
          data_->sampler.logit_bias.size() * sizeof(data_->sampler.logit_bias[0]) +

@@ -103,6 +103,8 @@ struct SnapshotData {
   bool has_sampler = false;
   SamplerState sampler;
   SnapshotContext context;  // empty but in a state pack
+  std::vector<float>
+      initial_state;  // of a pack: what its messages were read from, as `state`; empty: the empty state
 
   bool operator==(const SnapshotData&) const = default;
 };

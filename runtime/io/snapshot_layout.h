@@ -42,6 +42,7 @@ enum class SectionId : std::uint32_t {
   window,
   chain,
   constraint,  // 1.2
+  initial_state,
 };
 
 /// The last of ConstraintKind.
@@ -51,9 +52,9 @@ inline constexpr std::uint32_t kLastConstraintKind = 5;
 inline constexpr std::int32_t kMostWindowSlots = 1 << 14;
 
 inline constexpr std::string_view kSectionNames[] = {
-    "",       "identity", "state",         "logits",  "recent tokens",
-    "carry",  "sampler",  "encoded state", "context", "generation",
-    "window", "chain",    "constraint"};
+    "",       "identity", "state",         "logits",       "recent tokens",
+    "carry",  "sampler",  "encoded state", "context",      "generation",
+    "window", "chain",    "constraint",    "initial state"};
 
 /// "section 2 (state)"
 std::string section_name(std::uint32_t id);

@@ -272,6 +272,10 @@ Status get_section(const Section& section, std::span<const std::byte> bytes, Sna
       return get_chain(bytes, data);
     case SectionId::constraint:
       return get_constraint(bytes, data);
+    case SectionId::initial_state: {
+      RUNNEL_TRY(data.initial_state, decode_state(bytes));
+      return {};
+    }
   }
   if ((section.flags & kOptional) != 0) return {};
   return fail(ErrorCode::unsupported, "is not known to this version and not optional");
@@ -310,6 +314,11 @@ Result<SnapshotData> parse(std::span<const std::byte> bytes, Checksums checksums
   if (!data.context.tokens.empty() && data.context.tokens.size() != data.position) {
     return fail(ErrorCode::malformed, section_name(SectionId::context), ": has ",
                 data.context.tokens.size(), " tokens, expected the ", data.position, " consumed");
+  }
+  if (!data.initial_state.empty() && data.initial_state.size() != data.state.size()) {
+    return fail(ErrorCode::malformed, section_name(SectionId::initial_state), ": has ",
+                data.initial_state.size(), " numbers, expected ", data.state.size(),
+                " as the state");
   }
   if (data.recent_tokens.size() > data.position) {
     return fail(ErrorCode::malformed, section_name(SectionId::recent_tokens), ": has ",

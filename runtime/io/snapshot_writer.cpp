@@ -138,7 +138,8 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   const std::uint32_t sections = 5 + std::uint32_t(data.has_sampler) +
                                  std::uint32_t(!data.context.empty()) + std::uint32_t(generation) +
                                  std::uint32_t(data.window_slots.has_value()) +
-                                 std::uint32_t(chain) + std::uint32_t(data.constraint.has_value());
+                                 std::uint32_t(chain) + std::uint32_t(data.constraint.has_value()) +
+                                 std::uint32_t(!data.initial_state.empty());
   const std::uint16_t minor = data.constraint ? 2 : plain && data.context.empty() ? 0 : 1;
   ByteWriter out;
   out.reserve(1024 + (data.state.size() + data.logits.size()) * sizeof(float) +
@@ -187,6 +188,13 @@ std::vector<std::byte> snapshot_to_bytes(const SnapshotData& data, SnapshotEncod
   if (chain) section(SectionId::chain, kOptional, [&] { put_chain(out, data); });
   if (data.constraint)
     section(SectionId::constraint, kOptional, [&] { put_constraint(out, *data.constraint); });
+  if (!data.initial_state.empty()) {
+    // Exact, whatever the state is: conversations are told apart by what they began from.
+    section(SectionId::initial_state, kOptional, [&] {
+      out.append(encode_state(data.initial_state,
+                              {.state = StateEncoding::f32, .compress = encoding.compress}));
+    });
+  }
 
   out.overwrite(file_bytes_at, static_cast<std::uint64_t>(out.size()));
   out.overwrite(kChecksumOffset, file_checksum(out.view()));

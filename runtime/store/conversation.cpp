@@ -10,6 +10,7 @@
 
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
+#include "runtime/model/initial_state.h"
 #include "runtime/model/session_impl.h"
 #include "runtime/store/remind.h"
 #include "runtime/store/replay.h"
@@ -22,6 +23,7 @@ struct Conversation::Impl {
   ConversationStore store;
   Session session;
   ConversationId id = 0;
+  Beginning beginning = {};
   std::vector<PathStep> path;  // to the head
   bool in_place = true;        // the session stands at the head
   TokenCost opening;
@@ -46,7 +48,7 @@ struct Conversation::Impl {
   Status move_to(std::vector<PathStep> to, const ReplayOptions& replay, TokenCost& cost,
                  std::string& warning) {
     in_place = false;
-    RUNNEL_CHECK_OK(replay_path(impl_of(store), session, to, replay, cost, warning));
+    RUNNEL_CHECK_OK(replay_path(impl_of(store), session, beginning, to, replay, cost, warning));
     path = std::move(to);
     in_place = true;
     return {};
@@ -92,7 +94,8 @@ struct Conversation::Impl {
   Status go_back_to(std::size_t kept, const ReplayOptions& replay, Turn& turn) {
     std::vector<PathStep> first(path.begin(), path.begin() + static_cast<std::ptrdiff_t>(kept));
     in_place = false;
-    RUNNEL_CHECK_OK(replay_path(impl_of(store), session, first, replay, turn.cost, turn.warning));
+    RUNNEL_CHECK_OK(
+        replay_path(impl_of(store), session, beginning, first, replay, turn.cost, turn.warning));
     RUNNEL_TRY(const NewBoundary boundary,
                boundary_of(session, {}, impl_of(store).options.encoding));
     for (std::size_t i = kept; i < path.size(); ++i) {
@@ -242,15 +245,26 @@ struct Conversation::Impl {
     return {};
   }
 
+  Status begin(NewConversation made, const ReplayOptions& replay) {
+    if (made.pack && !is_before_all(*made.pack))
+      return begin_with_pack(*made.pack, opening, replay);
+    if (made.pack) {
+      RUNNEL_TRY(const Snapshot initial, initial_state(*made.pack, session.shared_model()));
+      RUNNEL_CHECK_OK(begin_from(initial));
+    }
+    if (made.system.empty()) return {};
+    return begin_with_system(std::move(made.system), opening, replay);
+  }
+
   Status begin_with_system(std::string text, TokenCost& cost, const ReplayOptions& replay) {
     RUNNEL_TRY(std::vector<TokenId> tokens, encode_system(model(), text));
-    std::uint64_t history = 0;
+    std::uint64_t history = beginning.history;
     for (const TokenId token : tokens) history = extend_history(history, token);
     const std::optional<Snapshot> start =
         tokens.empty() ? std::nullopt
                        : impl_of(store).find_start(model().info().fingerprint, history, tokens);
     if (!start || start->position() != tokens.size() || !session.restore(*start)) {
-      RUNNEL_CHECK_OK(session.reset());
+      RUNNEL_CHECK_OK(go_to(impl_of(store), session, beginning));
       RUNNEL_CHECK_OK(feed(session, tokens, replay));
       cost.fed += tokens.size();
     }
@@ -259,9 +273,18 @@ struct Conversation::Impl {
     return {};
   }
 
+  /// The conversation begins from `initial`, if that is of this model, and the session stands there.
+  Status begin_from(const Snapshot& initial) {
+    RUNNEL_CHECK_OK(impl_of(store).put_beginning(id, initial));
+    RUNNEL_TRY(beginning, impl_of(store).beginning(id, model().info().fingerprint));
+    return go_to(impl_of(store), session, beginning);
+  }
+
   Status begin_with_pack(const Snapshot& pack, TokenCost& cost, const ReplayOptions& replay) {
     const SnapshotContext& context = data_of(pack).context;
     RUNNEL_CHECK_OK(check_messages(context.messages));
+    if (const std::optional<Snapshot> initial = initial_state_of(pack))
+      RUNNEL_CHECK_OK(begin_from(*initial));
     const bool fits = pack.model_fingerprint() == model().info().fingerprint &&
                       !context.tokens.empty() && session.restore(pack);
     const bool system_alone = context.messages.size() == 1 && context.messages[0].role == "system";
@@ -282,7 +305,7 @@ struct Conversation::Impl {
   /// The messages of a pack whose state the session has. Each has the tokens that its text gives, as far as those are
   /// the pack's; from where they are not, the last message has them all.
   Status append_pack(const SnapshotContext& context) {
-    std::uint64_t history = 0;
+    std::uint64_t history = beginning.history;
     std::size_t begin = 0;
     bool agrees = true;
     for (std::size_t i = 0; i < context.messages.size(); ++i) {
@@ -354,15 +377,10 @@ Result<Conversation> Conversation::create(const ConversationStore& store,
   RUNNEL_TRY(Session session, Session::create(std::move(model)));
   auto impl = std::make_unique<Impl>(store, std::move(session));
   RUNNEL_TRY(impl->id, impl_of(store).new_conversation(made.name));
-  Status begun;
-  if (made.pack) {
-    begun = impl->begin_with_pack(*made.pack, impl->opening, replay);
-  } else if (!made.system.empty()) {
-    begun = impl->begin_with_system(std::move(made.system), impl->opening, replay);
-  }
+  const Status begun = impl->begin(std::move(made), replay);
   if (!begun) {
     static_cast<void>(impl->store.forget_conversation(impl->id));
-    return std::move(begun).error();
+    return begun.error();
   }
   return Conversation(std::move(impl));
 } catch (const std::bad_alloc&) {
@@ -376,6 +394,7 @@ Result<Conversation> Conversation::open(const ConversationStore& store,
   RUNNEL_TRY(Session session, Session::create(std::move(model)));
   auto impl = std::make_unique<Impl>(store, std::move(session));
   impl->id = id;
+  RUNNEL_TRY(impl->beginning, impl_of(store).beginning(id, impl->model().info().fingerprint));
   RUNNEL_TRY(std::vector<PathStep> path, impl->path_to(message != 0 ? message : info.head));
   std::string warning;
   RUNNEL_CHECK_OK(impl->move_to(std::move(path), replay, impl->opening, warning));
@@ -514,8 +533,8 @@ Result<GenerationResult> Conversation::ask(std::string_view text, const Generati
   if (added.kept < path.size()) {
     std::vector<PathStep> first(path.begin(),
                                 path.begin() + static_cast<std::ptrdiff_t>(added.kept));
-    RUNNEL_CHECK_OK(
-        replay_path(impl_of(impl_->store), copy, first, replay, turn.cost, turn.warning));
+    RUNNEL_CHECK_OK(replay_path(impl_of(impl_->store), copy, impl_->beginning, first, replay,
+                                turn.cost, turn.warning));
   }
   RUNNEL_CHECK_OK(feed(copy, added.tokens, replay));
   return generate(copy, options, on_text, stop);
@@ -526,6 +545,12 @@ Result<GenerationResult> Conversation::ask(std::string_view text, const Generati
 Result<Snapshot> Conversation::pack() try {
   Turn turn;
   RUNNEL_CHECK_OK(impl_->settle({}, turn));
+  const Beginning& beginning = impl_->beginning;
+  std::optional<Snapshot> initial;
+  if (!beginning.snapshot.empty()) {
+    RUNNEL_TRY(initial, impl_of(impl_->store).read_beginning(beginning));
+  }
+  if (impl_->path.empty() && initial) return *std::move(initial);
   if (impl_->path.empty()) {
     return fail(ErrorCode::invalid_argument,
                 "state pack: the conversation stands before its first message, nothing was said");
@@ -533,6 +558,7 @@ Result<Snapshot> Conversation::pack() try {
   RUNNEL_TRY(const Snapshot snapshot, impl_->session.snapshot());
   auto data = std::make_shared<SnapshotData>(data_of(snapshot));
   data->context = {};
+  if (initial) data->initial_state = data_of(*initial).state;
   for (const PathStep& step : impl_->path) {
     data->context.messages.push_back({step.message.role, text_read(step.message)});
     data->context.tokens.insert(data->context.tokens.end(), step.tokens.begin(), step.tokens.end());

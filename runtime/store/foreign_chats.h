@@ -4,10 +4,12 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "runnel/result.h"
+#include "runnel/snapshot.h"
 #include "runnel/store.h"
 
 namespace runnel {
@@ -32,7 +34,8 @@ struct ImportedConversation {
   std::int64_t updated = 0;  // 0: now
   std::size_t head = 0;      // as ImportedMessage::parent
   std::vector<ImportedMessage> messages;
-  std::string settings = {};  // of ConversationStore::settings()
+  std::string settings = {};               // of ConversationStore::settings()
+  std::optional<Snapshot> beginning = {};  // state_alone(); none: the empty state
 };
 
 /// The member of that name, null if `object` is none or lacks it.

@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/base/base64.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/initial_state.h"
 #include "runtime/store/foreign_chats.h"
 #include "runtime/store/quotations.h"
 #include "runtime/store/store_impl.h"
@@ -72,6 +74,18 @@ Result<ImportedMessage> read_one(const json& entry, std::size_t number) {
   return message;
 }
 
+// The state that a conversation of our own began from.
+Result<Snapshot> read_beginning(const json& text) {
+  const auto bytes =
+      text.is_string() ? from_base64(text.get_ref<const std::string&>()) : std::nullopt;
+  if (!bytes) return fail(ErrorCode::malformed, "begins_from: is no base64");
+  Result<Snapshot> snapshot = Snapshot::from_bytes(*bytes);
+  if (!snapshot) return with_context(std::move(snapshot).error(), "begins_from: ");
+  if (!is_before_all(*snapshot))
+    return fail(ErrorCode::malformed, "begins_from: is no state before the first token");
+  return state_alone(*snapshot);
+}
+
 Result<ImportedConversation> read_own(const json& root) {
   const json* format = member(root, "format");
   if (format == nullptr || *format != "runnel-conversation") {
@@ -99,6 +113,9 @@ Result<ImportedConversation> read_own(const json& root) {
   if (name != nullptr && name->is_string()) read.name = name->get<std::string>();
   const json* settings = member(root, "settings");
   if (settings != nullptr && settings->is_string()) read.settings = settings->get<std::string>();
+  if (const json* beginning = member(root, "begins_from"); beginning != nullptr) {
+    RUNNEL_TRY(read.beginning, read_beginning(*beginning));
+  }
   return read;
 }
 
@@ -109,6 +126,7 @@ Result<ConversationId> store_one(StoreImpl& impl, const ImportedConversation& re
       database.run_with("INSERT INTO conversations(name, created, updated) VALUES (?1, ?2, ?3)",
                         read.name, read.created, read.updated != 0 ? read.updated : now_ms()));
   const ConversationId id = database.last_id();
+  if (read.beginning) RUNNEL_CHECK_OK(impl.write_beginning(id, *read.beginning));
   std::vector<MessageId> ids = {0};
   for (const ImportedMessage& message : read.messages) {
     const MessageId parent = ids[message.parent];

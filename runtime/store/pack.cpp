@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // State packs: a system prompt and documents read once, to begin conversations with.
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "runnel/conversation.h"
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
+#include "runtime/model/initial_state.h"
 #include "runtime/store/replay.h"
 
 namespace runnel {
@@ -54,12 +56,20 @@ Status check_messages(std::span<const ChatMessage> messages) {
 Result<ConversationId> ConversationStore::add_pack(const Snapshot& pack,
                                                    std::string_view name) try {
   const std::vector<ChatMessage>& messages = data_of(pack).context.messages;
-  RUNNEL_CHECK_OK(check_messages(messages));
+  const bool before_all = is_before_all(pack);
+  if (!before_all) RUNNEL_CHECK_OK(check_messages(messages));
+  const std::optional<Snapshot> initial =
+      before_all ? std::optional(state_alone(pack)) : initial_state_of(pack);
   RUNNEL_TRY(const ConversationId id, impl_->new_conversation(std::string(name)));
-  const Result<MessageId> last = impl_->insert_messages(id, messages);
-  if (last) return id;
+  Status kept;
+  if (initial) kept = impl_->put_beginning(id, *initial);
+  if (kept && !messages.empty()) {
+    if (const Result<MessageId> last = impl_->insert_messages(id, messages); !last)
+      kept = last.error();
+  }
+  if (kept) return id;
   static_cast<void>(forget_conversation(id));
-  return last.error();
+  return kept.error();
 } catch (const std::bad_alloc&) {
   return fail(ErrorCode::out_of_memory, "state pack: not enough memory");
 }

@@ -80,14 +80,14 @@ void count(const PathStep& step, std::size_t tokens, TokenCost& cost) {
 }
 
 // A conversation whose system prompt was only stored: its state is kept, for others that begin with the same.
-Status read_system(StoreImpl& store, Session& session, PathStep& first, const ReplayOptions& replay,
-                   TokenCost& cost, std::string& warning) {
-  std::uint64_t history = 0;
+Status read_system(StoreImpl& store, Session& session, const Beginning& beginning, PathStep& first,
+                   const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
+  std::uint64_t history = beginning.history;
   for (const TokenId token : first.tokens) history = extend_history(history, token);
   const std::optional<Snapshot> start =
       store.find_start(session.model().info().fingerprint, history, first.tokens);
   if (!start || start->position() != first.tokens.size() || !session.restore(*start)) {
-    RUNNEL_CHECK_OK(session.reset());
+    RUNNEL_CHECK_OK(go_to(store, session, beginning));
     RUNNEL_CHECK_OK(feed(session, first.tokens, replay));
     count(first, first.tokens.size(), cost);
   }
@@ -172,8 +172,15 @@ Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptio
   return {};
 }
 
-Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& path,
-                   const ReplayOptions& replay, TokenCost& cost, std::string& warning) {
+Status go_to(StoreImpl& store, Session& session, const Beginning& beginning) {
+  if (beginning.snapshot.empty()) return session.reset();
+  RUNNEL_TRY(const Snapshot initial, store.read_beginning(beginning));
+  return session.restore(initial);
+}
+
+Status replay_path(StoreImpl& store, Session& session, const Beginning& beginning,
+                   std::vector<PathStep>& path, const ReplayOptions& replay, TokenCost& cost,
+                   std::string& warning) {
   std::size_t known = 0;  // steps from the first on whose tokens are known for this model
   while (known < path.size() && path[known].has_tokens) ++known;
   const std::size_t behind = steps_behind(session, std::span(path).first(known));
@@ -203,10 +210,10 @@ Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& pa
   }
   if (done == 0 && known == 0 && path.size() > 1 && path[0].never_read &&
       path[0].message.role == "system" && !path[0].tokens.empty()) {
-    RUNNEL_CHECK_OK(read_system(store, session, path[0], replay, cost, warning));
+    RUNNEL_CHECK_OK(read_system(store, session, beginning, path[0], replay, cost, warning));
     known = done = 1;
   }
-  if (done == 0) RUNNEL_CHECK_OK(session.reset());
+  if (done == 0) RUNNEL_CHECK_OK(go_to(store, session, beginning));
   if (done == path.size()) return {};
 
   // The rest is read in one go; boundaries on the way are kept as tokens alone.

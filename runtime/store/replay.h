@@ -42,10 +42,15 @@ Result<NewBoundary> boundary_of(const Session& session, std::vector<TokenId> tok
 /// @return cancelled if a stop was requested before the end; the session has then consumed some of them.
 Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptions& replay);
 
-/// Brings `session` to the end of `path`, fills in missing tokens and positions of its steps and adds the cost.
+/// Brings `session` before the first token.
+/// @return as StoreImpl::read_beginning and Session::restore
+Status go_to(StoreImpl& store, Session& session, const Beginning& beginning);
+
+/// Brings `session` to the end of `path`, which begins at `beginning`, fills in missing tokens and positions of its steps and adds the cost.
 /// Stores the state again if any token was replayed, so that the next time costs nothing.
 /// @return cancelled, device and so on; the position of the session is then unspecified.
-Status replay_path(StoreImpl& store, Session& session, std::vector<PathStep>& path,
-                   const ReplayOptions& replay, TokenCost& cost, std::string& warning);
+Status replay_path(StoreImpl& store, Session& session, const Beginning& beginning,
+                   std::vector<PathStep>& path, const ReplayOptions& replay, TokenCost& cost,
+                   std::string& warning);
 
 }  // namespace runnel

@@ -8,6 +8,7 @@
 
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/model/initial_state.h"
 #include "runtime/store/quotations.h"
 #include "runtime/store/schema.h"
 #include "runtime/store/store_impl.h"
@@ -37,6 +38,7 @@ struct Saved {
   std::map<ConversationId, std::string> settings;
   std::map<FolderId, FolderInfo> folders;
   std::map<ConversationId, FolderId> foldered;
+  std::map<ConversationId, Snapshot> beginnings;
   std::int64_t unreadable = 0;
 };
 
@@ -151,6 +153,14 @@ Result<Saved> read_all(const std::filesystem::path& file) {
   if (Result<Statement> rows = database.prepare("SELECT conversation, folder FROM foldered")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step())
       saved.foldered[rows->integer(0)] = rows->integer(1);
+  }
+  const SnapshotCache snapshots(beside(file, ".snapshots"), &FileSystem::real());
+  if (Result<Statement> rows = database.prepare("SELECT conversation, snapshot FROM beginnings")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
+      if (Result<Snapshot> initial = snapshots.read(rows->text(1));
+          initial && is_before_all(*initial))
+        saved.beginnings.emplace(rows->integer(0), state_alone(*initial));
+    }
   }
   if (Result<Statement> rows = database.prepare("SELECT message, text, ms FROM thoughts")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
@@ -301,6 +311,14 @@ struct Writer {
     return {};
   }
 
+  Status beginnings() {
+    for (const auto& [old, initial] : saved.beginnings) {
+      if (const auto made = conversations.find(old); made != conversations.end())
+        RUNNEL_CHECK_OK(impl.write_beginning(made->second, initial));
+    }
+    return {};
+  }
+
   Status folders() {
     std::map<FolderId, FolderId> made;
     for (const auto& [old, folder] : saved.folders) {
@@ -340,6 +358,7 @@ Result<SalvageReport> ConversationStore::salvage(const std::filesystem::path& fi
   RUNNEL_CHECK_OK(writer.drafts());
   RUNNEL_CHECK_OK(writer.settings());
   RUNNEL_CHECK_OK(writer.folders());
+  RUNNEL_CHECK_OK(writer.beginnings());
   RUNNEL_CHECK_OK(transaction.commit());
   writer.report.unreadable = saved.unreadable;
   return writer.report;

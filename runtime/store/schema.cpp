@@ -12,7 +12,7 @@ namespace runnel {
 namespace {
 
 constexpr std::int64_t kApplication = 0x524e4c31;  // "RNL1"
-constexpr std::int64_t kVersion = 5;
+constexpr std::int64_t kVersion = 6;
 constexpr std::int64_t kOldestReadable = 2;  // as it is, by who only reads
 
 // AUTOINCREMENT: an id that another process still holds must never come to mean another row.
@@ -100,6 +100,14 @@ constexpr const char* kFrom4To5 =
     "ON DELETE CASCADE, folder INTEGER NOT NULL REFERENCES folders(id) ON DELETE CASCADE); "
     "PRAGMA user_version = 5";
 
+// Version 6: what conversations begin from in place of the empty state.
+constexpr const char* kFrom5To6 =
+    "CREATE TABLE beginnings(conversation INTEGER PRIMARY KEY REFERENCES conversations(id) "
+    "ON DELETE CASCADE, model INTEGER NOT NULL, history INTEGER NOT NULL, "
+    "snapshot TEXT NOT NULL); "
+    "CREATE INDEX beginnings_by_snapshot ON beginnings(snapshot); "
+    "PRAGMA user_version = 6";
+
 // For who only reads an older file: the same tables, empty, of this connection alone.
 constexpr const char* kStandInsOf4 =
     "CREATE TEMP TABLE thoughts(message INTEGER PRIMARY KEY, ms INTEGER, text TEXT); "
@@ -108,6 +116,9 @@ constexpr const char* kStandInsOf5 =
     "CREATE TEMP TABLE quotations(message INTEGER PRIMARY KEY, text TEXT); "
     "CREATE TEMP TABLE folders(id INTEGER PRIMARY KEY, name TEXT, folded INTEGER); "
     "CREATE TEMP TABLE foldered(conversation INTEGER PRIMARY KEY, folder INTEGER)";
+constexpr const char* kStandInsOf6 =
+    "CREATE TEMP TABLE beginnings(conversation INTEGER PRIMARY KEY, model INTEGER, "
+    "history INTEGER, snapshot TEXT)";
 
 // Two processes that open a new file at once: the change to write-ahead logging does not wait for
 // locks as other statements do.
@@ -139,6 +150,7 @@ Status check_schema(Database& database, const std::filesystem::path& file) {
     return refuse_version(file, version.value_or(0));
   if (version.value_or(0) < 4) RUNNEL_CHECK_OK(database.run(kStandInsOf4));
   if (version.value_or(0) < 5) RUNNEL_CHECK_OK(database.run(kStandInsOf5));
+  if (version.value_or(0) < 6) RUNNEL_CHECK_OK(database.run(kStandInsOf6));
   return {};
 }
 
@@ -159,6 +171,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
     RUNNEL_CHECK_OK(database.run(kFrom2To3));
     RUNNEL_CHECK_OK(database.run(kFrom3To4));
     RUNNEL_CHECK_OK(database.run(kFrom4To5));
+    RUNNEL_CHECK_OK(database.run(kFrom5To6));
     const std::string stamp = "PRAGMA application_id = " + std::to_string(kApplication);
     RUNNEL_CHECK_OK(database.run(stamp.c_str()));
     return transaction.commit();
@@ -169,7 +182,7 @@ Status prepare_schema(Database& database, const std::filesystem::path& file,
   }
   if (version.value_or(0) < 1 || version.value_or(0) > kVersion)
     return refuse_version(file, version.value_or(0));
-  constexpr const char* kSteps[] = {kFrom1To2, kFrom2To3, kFrom3To4, kFrom4To5};
+  constexpr const char* kSteps[] = {kFrom1To2, kFrom2To3, kFrom3To4, kFrom4To5, kFrom5To6};
   for (std::int64_t from = *version; from < kVersion; ++from)
     RUNNEL_CHECK_OK(database.run(kSteps[from - 1]));
   return transaction.commit();

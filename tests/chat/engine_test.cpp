@@ -20,6 +20,8 @@
 #include "tests/chat/reader/sample_pdf.h"
 #include "tests/chat/suites.h"
 #include "tests/support/chat_model.h"
+#include "tests/support/initial_state.h"
+#include "tests/support/loaded_model.h"
 
 namespace runnel::chat {
 
@@ -723,6 +725,58 @@ class EngineTest : public EngineFixture {
     QCOMPARE(reading.last().at(1).value<AnswerReport>().again, 0);  // it went on at once
     m_app->library()->importFrom(QUrl::fromLocalFile(kModel + QStringLiteral(".rnlpack")));
     QTRY_VERIFY_WITH_TIMEOUT(m_app->noticeIsProblem(), kTimeoutMs);
+  }
+
+  void aChatThatBeginsFromAStateGoesBackToIt() {
+    const QString colour = QStringLiteral("Name a colour.");
+    const QString fruit = QStringLiteral("Name a fruit.");
+    say(colour);
+    const QString plain = textAt(1);
+    const qint64 before = chat().conversation();
+    const QString file = m_folder.filePath(QStringLiteral("tuned.snap"));
+    {
+      const auto model = Model::load(kModel.toStdString(), {.device = "cpu", .threads = 1});
+      QVERIFY(model && test::random_initial_state(*model).save(file.toStdString()));
+    }
+    m_app->drop(QUrl::fromLocalFile(file));
+    QTRY_VERIFY_WITH_TIMEOUT(chat().conversation() != before, kTimeoutMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().title(), QStringLiteral("tuned"), kTimeoutMs);
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 0, kTimeoutMs);
+    say(colour);
+    const QString tuned = textAt(1);
+    QVERIFY(tuned != plain);
+    const auto editFirst = [this](const QString& text) {
+      QSignalSpy answered(&chat(), &ChatModel::answered);
+      chat().edit(idAt(0), text);
+      QVERIFY(answered.wait(kTimeoutMs));
+    };
+    editFirst(fruit);
+    QCOMPARE(textAt(0), fruit);
+    leave();
+    start();
+    QTRY_COMPARE_WITH_TIMEOUT(chat().messages()->rowCount(), 2, kTimeoutMs);
+    editFirst(colour);
+    QCOMPARE(textAt(1), tuned);
+  }
+
+  void aStateOfAnotherModelOrOfALaterPlaceBeginsNoChat() {
+    QTRY_COMPARE_WITH_TIMEOUT(m_app->models()->state(), ModelPicker::Loaded, kTimeoutMs);
+    const QString file = m_folder.filePath(QStringLiteral("other.snap"));
+    const auto model = test::load_model(test::chat_weights());
+    QVERIFY(test::random_initial_state(model).save(file.toStdString()).has_value());
+    m_app->library()->importFrom(QUrl::fromLocalFile(file));
+    QTRY_COMPARE_WITH_TIMEOUT(
+        m_app->notice(),
+        QStringLiteral("%1 was made with another model or a newer version.").arg(file), kTimeoutMs);
+    const QString later = m_folder.filePath(QStringLiteral("later.snap"));
+    auto session = Session::create(model);
+    const TokenId token = 1;
+    QVERIFY(session && session->prefill({&token, 1}) &&
+            session->snapshot()->save(later.toStdString()));
+    m_app->library()->importFrom(QUrl::fromLocalFile(later));
+    QTRY_VERIFY_WITH_TIMEOUT(m_app->notice().contains(QStringLiteral("has no messages")),
+                             kTimeoutMs);
+    QCOMPARE(chat().conversation(), 0);
   }
 
   void aDocumentIsReadOnceAndIsAPlace() {

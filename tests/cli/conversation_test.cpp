@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "tests/cli/program.h"
+#include "tests/support/initial_state.h"
 #include "tests/support/temporary_directory.h"
 
 namespace runnel::test {
@@ -88,6 +89,27 @@ TEST_F(ConversationCommand, AChatBeginsAfterAPack) {
   EXPECT_EQ(chat("How high?\nReally?\n", {"--pack", pack}).out, expected);
   EXPECT_EQ(chat("How high?\nReally?\n", {"--pack", pack, "--conversation", "k"}).out, expected);
   EXPECT_THAT(run_program({"snapshot", "inspect", pack}).out, HasSubstr("tokens"));
+}
+
+TEST_F(ConversationCommand, AKeptConversationBeginsFromAState) {
+  const auto model = Model::load(chat_model(), {.device = "cpu", .threads = 1});
+  ASSERT_TRUE(model);
+  const std::string tuned = (directory_.path() / "tuned.snap").string();
+  ASSERT_TRUE(random_initial_state(*model).save(tuned));
+  const std::string expected = chat("Hello\n", {"--load", tuned}).out;
+  EXPECT_NE(expected, chat("Hello\n").out) << "the case is not one where it matters";
+  const Outcome begun = chat("Hello\n/rewind 0\nHello\n", {"--pack", tuned, "--conversation", "k"});
+  EXPECT_EQ(begun.out, expected + expected) << begun.err;
+  EXPECT_EQ(chat("/reset\nHello\n", {"--conversation", "k"}).out, expected);
+}
+
+TEST_F(ConversationCommand, ALaterSnapshotBeginsNoConversation) {
+  const std::string later = (directory_.path() / "later.snap").string();
+  ASSERT_EQ(chat("Hello\n", {"--save", later}).code, 0);
+  const Outcome refused = chat("Hello\n", {"--pack", later, "--conversation", "k"});
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.err, HasSubstr("has no messages to begin a conversation with"));
+  EXPECT_THAT(chat("Hello\n", {"--pack", later}).err, HasSubstr("--load continues from it"));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "runtime/model/sampling_keys.h"
 #include "tests/cli/program.h"
 #include "tests/support/chat_model.h"
+#include "tests/support/initial_state.h"
 #include "tests/support/temporary_directory.h"
 
 extern char** environ;
@@ -143,6 +144,37 @@ TEST_F(CliServe, WritesItsStatesBeforeItEnds) {
   ASSERT_EQ(said.substr(0, 15), "HTTP/1.1 200 OK") << said;
   EXPECT_EQ(end(), 0);
   EXPECT_TRUE(std::filesystem::exists(directory_ / "c.state"));
+}
+
+TEST_F(CliServe, BeginsFromAStateAsRunDoes) {
+  const auto model = Model::load(test::chat_model(), {.device = "cpu", .threads = 1});
+  ASSERT_TRUE(model);
+  const std::string file = directory_ / "tuned.snap";
+  ASSERT_TRUE(test::random_initial_state(*model).save(file));
+  const test::Outcome run =
+      test::run_program({"run", test::chat_model(), "--load", file, "-p", "abc", "-n", "12",
+                         "--temp", "0", "--ignore-end", "-t", "1"});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const std::string said =
+      ask(start({"--load", file}),
+          R"({"prompt": "abc", "max_tokens": 12, "temperature": 0, "ignore_end": true})");
+  EXPECT_EQ(end(), 0);
+  ASSERT_EQ(said.substr(0, 15), "HTTP/1.1 200 OK") << said;
+  const auto body = nlohmann::json::parse(said.substr(said.find("\r\n\r\n") + 4));
+  const std::string text = body.at("choices").at(0).at("text");
+  EXPECT_NE(run.out.find(text), std::string::npos) << run.out << " and not " << text;
+}
+
+TEST_F(CliServe, RefusesToBeginFromALaterSnapshot) {
+  const std::string file = directory_ / "later.snap";
+  const test::Outcome run = test::run_program(
+      {"run", test::chat_model(), "-p", "abc", "-n", "1", "--temp", "0", "--save", file});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const test::Outcome served =
+      test::run_program({"serve", test::chat_model(), "--port", "0", "--load", file});
+  EXPECT_EQ(served.code, 1);
+  EXPECT_NE(served.err.find("later.snap: the snapshot was taken behind "), std::string::npos)
+      << served.err;
 }
 
 TEST_F(CliServe, TellsASecondServerWhoseFolderItIs) {

@@ -133,6 +133,7 @@ bool write_snapshots(const fs::path& directory) {
   large.state.resize(200);
   for (std::size_t i = 0; i < large.state.size(); ++i)
     large.state[i] = 1.0F / static_cast<float>(i + 1);
+  large.initial_state = large.state;
   return put("sample", runnel::test::sample_snapshot()) && put("empty", {}) &&
          put("context", large) && put("f16", large, {.state = Kind::f16, .compress = false}) &&
          put("int8", large, {.state = Kind::int8, .compress = false}) &&

@@ -129,6 +129,28 @@ TEST(SnapshotFile, KeepsEncodedStatesAndContexts) {
   }
 }
 
+TEST(SnapshotFile, KeepsTheInitialStateExactHoweverTheStateIsEncoded) {
+  SnapshotData data;
+  data.state = sample_state(64 * 20);
+  data.initial_state = sample_state(64 * 20);
+  data.initial_state[7] = 3.0F;
+  for (const SnapshotEncoding& encoding : kAll) {
+    const auto read = snapshot_from_bytes(snapshot_to_bytes(data, encoding));
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_EQ(read->initial_state, data.initial_state);
+  }
+}
+
+TEST(SnapshotFile, RefusesAnInitialStateOfAnotherSizeThanTheState) {
+  SnapshotData data;
+  data.state = sample_state(10);
+  data.initial_state = sample_state(9);
+  const auto read = snapshot_from_bytes(snapshot_to_bytes(data));
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message,
+            "section 13 (initial state): has 9 numbers, expected 10 as the state");
+}
+
 TEST(SnapshotFile, RefusesAContextOfAnotherLengthThanTheState) {
   SnapshotData data;
   data.position = 3;

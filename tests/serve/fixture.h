@@ -67,6 +67,8 @@ class Serving : public ::testing::Test {
   /// Byte tokens and ChatML, unless a suite has another.
   virtual void write_model(const std::filesystem::path& file) const;
   const std::shared_ptr<const Model>& model();
+  /// For the next start(): a server of another model.
+  void use_model(std::shared_ptr<const Model> model) { model_ = std::move(model); }
   int port() const { return server_->port(); }
 
   TemporaryDirectory directory_;

@@ -2,9 +2,12 @@
 // Kept states never go back unasked, and deleted is deleted.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 
+#include "app/serve/state_folder.h"
 #include "tests/serve/fixture.h"
+#include "tests/support/chat_model.h"
 #include "tests/support/small_disk.h"
 
 namespace runnel {
@@ -156,6 +159,86 @@ TEST_F(ServeStates, ADamagedFileIsNotBelieved) {
   const Reply next = say("c", "two");
   EXPECT_EQ(next.status, 200);
   EXPECT_EQ(next.body.at("conversation").at("cached_tokens"), 0);
+}
+
+TEST_F(ServeStates, ADamagedFileIsPutAsideAndItIsSaid) {
+  start({.states = folder_});
+  say("c", "one");
+  stop();
+  std::filesystem::resize_file(folder_ / "c.state", 100);
+  const std::string damaged = test::read_text(folder_ / "c.state");
+  std::vector<std::string> notes;
+  start({.states = folder_, .note = [&](const std::string& note) { notes.push_back(note); }});
+  EXPECT_EQ(say("c", "two").body.at("conversation").at("begun"), true);
+  EXPECT_EQ(say("c", "three").status, 200);
+  stop();
+  EXPECT_EQ(test::read_text(folder_ / "c.state.damaged"), damaged);
+  EXPECT_EQ(notes, std::vector<std::string>{
+                       "conversation c begins anew: c.state: is cut off; its file is put aside as "
+                       "c.state.damaged"});
+}
+
+TEST_F(ServeStates, WhatIsPutAsideIsBounded) {
+  constexpr int kDamaged = static_cast<int>(serve::StateFolder::kMostAside) + 4;
+  for (int i = 0; i < kDamaged; ++i)
+    std::ofstream(folder_ / ("c" + std::to_string(i) + ".state")) << "damaged";
+  start({.states = folder_});
+  for (int i = 0; i < kDamaged; ++i) say("c" + std::to_string(i), "one");
+  const std::vector<std::string> all = files();
+  EXPECT_EQ(static_cast<std::size_t>(std::count_if(
+                all.begin(), all.end(), [](auto& name) { return name.ends_with(".damaged"); })),
+            serve::StateFolder::kMostAside);
+  EXPECT_TRUE(std::filesystem::exists(
+      folder_ / serve::StateFolder::name_aside("c" + std::to_string(kDamaged - 1))))
+      << "the newest stays";
+}
+
+TEST_F(ServeStates, DeletingAConversationDeletesWhatWasPutAside) {
+  std::ofstream(folder_ / "c.state") << "damaged";
+  start({.states = folder_});
+  say("c", "one");
+  ASSERT_EQ(files().size(), 2U);
+  EXPECT_EQ(post("/v1/states/delete", {{"conversation", "c"}}).status, 200);
+  EXPECT_TRUE(files().empty());
+}
+
+TEST_F(ServeStates, TheFileOfAnotherModelIsLeftAsItIs) {
+  const std::shared_ptr<const Model> first = model();
+  start({.states = folder_});
+  const Reply one = say("c", "one");
+  ASSERT_EQ(say("d", "one").status, 200);
+  const std::string before = test::read_text(folder_ / "c.state");
+  test::write_chat_model(directory_ / "other.gguf", {}, 5);
+  use_model(*Model::load(directory_ / "other.gguf", {.device = "cpu", .threads = 1}));
+  start({.states = folder_});
+  ASSERT_EQ(say("e", "one").status, 200);
+  for (const Reply& refused :
+       {say("c", "two"), chat("two", {{"conversation", {{"id", "c"}, {"expect", 0}}}}),
+        post("/v1/states/fork", {{"conversation", "c"}, {"into", "f"}}),
+        post("/v1/states/fork", {{"conversation", "e"}, {"into", "c"}})}) {
+    EXPECT_EQ(refused.status, 409) << refused.raw;
+    EXPECT_EQ(refused.body.at("error").at("code"), "conversation_does_not_fit");
+    const std::string message = refused.body.at("error").at("message");
+    EXPECT_NE(message.find("conversation c does not fit this server"), std::string::npos);
+    EXPECT_NE(message.find("fingerprint"), std::string::npos) << message;
+  }
+  EXPECT_EQ(test::read_text(folder_ / "c.state"), before);
+  EXPECT_EQ(post("/v1/states/delete", {{"conversation", "d"}}).status, 200) << "if it is asked for";
+  EXPECT_EQ(say("d", "one").status, 200);
+  use_model(first);
+  start({.states = folder_});
+  const Reply two = say("c", "two");
+  ASSERT_EQ(two.status, 200) << two.raw;
+  EXPECT_EQ(two.body.at("conversation").at("cached_tokens"), position(one));
+}
+
+TEST_F(ServeStates, AFileThatCannotBeReadIsNotWrittenOver) {
+  std::filesystem::create_directory(folder_ / "c.state");
+  start({.states = folder_});
+  const Reply refused = say("c", "one");
+  EXPECT_EQ(refused.status, 500) << refused.raw;
+  EXPECT_NE(refused.raw.find("is a directory"), std::string::npos) << refused.raw;
+  EXPECT_EQ(say("d", "one").status, 200);
 }
 
 // What a killed server leaves: the folder as it is while another one still runs.

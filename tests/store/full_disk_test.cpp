@@ -236,7 +236,7 @@ TEST_F(FullDisk, AnOlderOneForReadingOnlyIsOpenedForReading) {
     talk(*store, "harbour", 5, 1000);
     ASSERT_TRUE(impl_of(*store).database.run(
         "DROP TABLE thoughts; DROP TABLE settings; DROP TABLE quotations; DROP TABLE foldered; "
-        "DROP TABLE folders; "
+        "DROP TABLE folders; DROP TABLE beginnings; "
         "PRAGMA user_version = 3"));
   }
   ASSERT_TRUE(disk_.make_read_only());

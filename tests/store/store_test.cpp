@@ -76,11 +76,11 @@ TEST_F(StoreTest, RefusesOtherFilesAndLeavesThemAlone) {
 }
 
 TEST_F(StoreTest, RefusesTablesOfALaterVersion) {
-  ASSERT_TRUE(impl_of(store_).database.run("PRAGMA user_version = 6"));
+  ASSERT_TRUE(impl_of(store_).database.run("PRAGMA user_version = 7"));
   const auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_FALSE(opened);
   EXPECT_EQ(opened.error().code, ErrorCode::unsupported);
-  EXPECT_THAT(opened.error().message, HasSubstr("version 6"));
+  EXPECT_THAT(opened.error().message, HasSubstr("version 7"));
 }
 
 TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
@@ -89,6 +89,7 @@ TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
   ASSERT_TRUE(impl_of(store_).database.run(
       "ALTER TABLE messages DROP COLUMN name; DROP TABLE drafts; DROP TABLE thoughts; "
       "DROP TABLE settings; DROP TABLE quotations; DROP TABLE foldered; DROP TABLE folders; "
+      "DROP TABLE beginnings; "
       "PRAGMA user_version = 1"));
   auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_TRUE(opened) << opened.error().message;

@@ -43,16 +43,16 @@ void add_tokenizer(GgufWriter& writer) {
 
 }  // namespace
 
-RandomModel chat_weights() {
+RandomModel chat_weights(std::uint64_t seed) {
   ModelConfig config = small_positional_config();
   config.name = "tiny";
   config.vocab_size = 264;
-  return make_random_model(config, {.gate_bias = true, .read_biases = true}, 11);
+  return make_random_model(config, {.gate_bias = true, .read_biases = true}, seed);
 }
 
 void write_chat_model(const std::filesystem::path& file,
-                      const std::function<void(GgufWriter&)>& add_keys) {
-  write_gguf(chat_weights(), file, [&](GgufWriter& writer) {
+                      const std::function<void(GgufWriter&)>& add_keys, std::uint64_t seed) {
+  write_gguf(chat_weights(seed), file, [&](GgufWriter& writer) {
     add_tokenizer(writer);
     if (add_keys) add_keys(writer);
   });

@@ -2,6 +2,7 @@
 // A tiny model that chats: a token for every byte, ChatML, random weights.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 
@@ -12,11 +13,12 @@
 namespace runnel::test {
 
 /// Two layers, 264 entries, window and sink slots.
-RandomModel chat_weights();
+RandomModel chat_weights(std::uint64_t seed = 11);
 
 /// Those weights with the tokenizer, and with further keys.
 void write_chat_model(const std::filesystem::path& file,
-                      const std::function<void(GgufWriter&)>& add_keys = {});
+                      const std::function<void(GgufWriter&)>& add_keys = {},
+                      std::uint64_t seed = 11);
 
 /// A Jinja template of those markers whose answers begin with a thought, which it takes out of earlier turns;
 /// enable_thinking switches it off.

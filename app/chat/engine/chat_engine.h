@@ -61,7 +61,7 @@ class ChatEngine : public QObject {
   virtual void replaceLibrary(runnel::chat::Replace how) = 0;
   virtual void exportTo(qint64 conversation, const QString& file) = 0;  // by suffix: .md, .json
   virtual void importFrom(const QString& file) = 0;
-  /// A place as one file (.rnlpack), and such a file as a new conversation.
+  /// A place as one file (.rnlpack), and such a file, or a state to begin from (.snap), as a new conversation.
   virtual void savePlace(qint64 conversation, qint64 message, const QString& file) = 0;
   virtual void openPlace(const QString& file) = 0;
   /// A new conversation that begins with all that was said up to a message; placeOpened() comes.

@@ -12,6 +12,7 @@
 #include "runnel/constraint.h"
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_layout.h"
+#include "runtime/model/initial_state.h"
 #include "runtime/store/remind.h"
 
 namespace runnel::chat {
@@ -264,7 +265,9 @@ void GenerationWorker::openPlace(const QString& file) {
     RUNNEL_TRY(const Snapshot pack, Snapshot::load(file.toStdString()));
     RUNNEL_TRY(ConversationStore store, m_store->get());
     const std::string name = QFileInfo(file).completeBaseName().toStdString();
-    if (m_model != nullptr && pack.model_fingerprint() == m_model->info().fingerprint) {
+    // A state that nothing was said behind means nothing to another model.
+    if (m_model != nullptr &&
+        (pack.model_fingerprint() == m_model->info().fingerprint || is_before_all(pack))) {
       RUNNEL_TRY(const Conversation made,
                  Conversation::create(store, m_model, {.name = name, .pack = pack}));
       Q_EMIT placeOpened(made.id(), 0);

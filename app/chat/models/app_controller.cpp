@@ -100,7 +100,7 @@ QString fileInWords(const Problem& p) {
                                        "Export or copy it again.")
         .arg(p.file);
   }
-  if (p.code == ErrorCode::unsupported) {
+  if (p.code == ErrorCode::unsupported || p.code == ErrorCode::mismatch) {
     return QCoreApplication::translate("Runnel",
                                        "%1 was made with another model or a newer version.")
         .arg(p.file);
@@ -538,7 +538,7 @@ void AppController::drop(const QUrl& file) {
   if (documentKind(path) != DocumentKind::None) {
     m_documents.open(path);
   } else if (path.endsWith(QStringLiteral(".json"), Qt::CaseInsensitive) ||
-             path.endsWith(QStringLiteral(".rnlpack"), Qt::CaseInsensitive)) {
+             LibraryModel::isPlace(path)) {
     m_library.importFrom(file);
   } else if (!m_models.add(file)) {
     show({ErrorCode::unsupported, file.toString()},

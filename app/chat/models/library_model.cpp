@@ -307,9 +307,14 @@ QString LibraryModel::freeName(const QDir& folder, qint64 conversation,
   return file;
 }
 
+bool LibraryModel::isPlace(const QString& file) {
+  return file.endsWith(QStringLiteral(".rnlpack"), Qt::CaseInsensitive) ||
+         file.endsWith(QStringLiteral(".snap"), Qt::CaseInsensitive);
+}
+
 void LibraryModel::importFrom(const QUrl& file) {
   const QString path = file.isLocalFile() ? file.toLocalFile() : file.toString();
-  if (path.endsWith(QStringLiteral(".rnlpack"), Qt::CaseInsensitive)) {
+  if (isPlace(path)) {
     m_engine.openPlace(path);
   } else {
     m_engine.importFrom(path);

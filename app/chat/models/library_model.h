@@ -73,7 +73,8 @@ class LibraryModel : public QAbstractListModel {
   /// Where an export could go: a name that is free, in the user's documents.
   Q_INVOKABLE QString exportFile(qint64 conversation, bool json) const;
   Q_INVOKABLE bool fileExists(const QString& file) const;
-  Q_INVOKABLE void importFrom(const QUrl& file);  // .rnlpack: a place; else chats
+  Q_INVOKABLE void importFrom(const QUrl& file);  // a place, or else chats
+  static bool isPlace(const QString& file);       // .rnlpack, or .snap: a state to begin from
   /// Saves a place into `folder`, under a name that is free.
   Q_INVOKABLE void savePlace(qint64 conversation, qint64 message, const QString& folder);
   Q_INVOKABLE void measure();

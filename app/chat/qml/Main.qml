@@ -329,7 +329,7 @@ ApplicationWindow {
     FilePicker {
         id: importing
         title: qsTr("Import chats")
-        patterns: ["*.json", "*.rnlpack"]
+        patterns: ["*.json", "*.rnlpack", "*.snap"]
         remembers: "chatFolder"
         nothingHere: qsTr("No chats to import in this folder.")
         onAccepted: path => App.library.importFrom(Files.toUrl(path))

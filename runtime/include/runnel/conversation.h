@@ -56,7 +56,8 @@ struct Turn {
 struct NewConversation {
   std::string name;
   std::string system;  ///< the system prompt; empty: the model's own
-  /// A state pack (make_pack, Conversation::pack): begin after it; `system` is ignored.
+  /// A state pack (make_pack, Conversation::pack): begin after it; `system` is ignored. Or a snapshot before the first
+  /// token, such as a tuned state: begin from it, with `system`, and again whenever it goes back before its first message.
   std::optional<Snapshot> pack;
 };
 
@@ -137,8 +138,9 @@ class RUNNEL_API Conversation {
                                const TextCallback& on_text = {}, std::stop_token stop = {});
 
   /// Where it stands, with all messages up to there: a state pack. Saved as a .rnlpack it goes on at once in another
-  /// library, on another machine, on this model; on another one its messages are read again.
-  /// @return invalid_argument before the first message; out_of_memory
+  /// library, on another machine, on this model; on another one its messages are read again. It carries what the
+  /// conversation began from; before the first message it is that state.
+  /// @return invalid_argument before the first message of one that began from the empty state; out_of_memory
   Result<Snapshot> pack();
 
   /// Deletes everything after `message` for good, on all branches, and goes there.

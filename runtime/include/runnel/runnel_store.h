@@ -281,7 +281,9 @@ typedef struct runnel_conversation runnel_conversation;
 typedef struct runnel_conversation_options {
   size_t size;
   const char* system; /* the system prompt of a conversation that is made; NULL: the model's own */
-  const runnel_snapshot* pack; /* of runnel_pack_make(): begin after it; `system` is then ignored */
+  const runnel_snapshot*
+      pack; /* of runnel_pack_make(): begin after it; `system` is then ignored. Or a snapshot before
+                                    the first token, such as a tuned state: begin from it */
   void (*on_progress)(uint64_t done, uint64_t total, void* user); /* tokens that are read again */
   void* user;
   const runnel_stop* stop; /* RUNNEL_CANCELLED where nothing stays; may be NULL */

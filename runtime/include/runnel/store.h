@@ -294,7 +294,8 @@ class RUNNEL_API ConversationStore {
 
   /// A new conversation of the messages of a state pack (make_pack, Conversation::pack), which no model has read yet: what
   /// is done with a pack that belongs to another model. Conversation::create begins with one that fits.
-  /// @return invalid_argument if it is a snapshot without messages
+  /// A snapshot before the first token makes one that begins from its state, on its model.
+  /// @return invalid_argument if it is a later snapshot without messages
   Result<ConversationId> add_pack(const Snapshot& pack, std::string_view name);
 
   /// Copies every conversation and message that can still be read from the damaged library `file` into this one; they

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+// Conversations that begin from a state before the first token, such as a tuned one, wherever they are taken back to.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "runnel/conversation.h"
+#include "runtime/base/base64.h"
+#include "runtime/io/snapshot_data.h"
+#include "runtime/model/initial_state.h"
+#include "tests/store/chat_model.h"
+#include "tests/support/initial_state.h"
+#include "tests/support/temporary_directory.h"
+
+namespace runnel {
+namespace {
+
+namespace fs = std::filesystem;
+using test::open_store;
+using test::short_answer;
+using ::testing::HasSubstr;
+
+class Beginnings : public ::testing::Test {
+ protected:
+  Conversation create(const std::optional<Snapshot>& initial, const std::string& system = "") {
+    auto made = Conversation::create(store_, model_, {.system = system, .pack = initial});
+    if (!made) throw std::runtime_error(made.error().message);
+    return std::move(*made);
+  }
+  Conversation open(ConversationId id, const std::shared_ptr<const Model>& model = nullptr) {
+    auto opened = Conversation::open(store_, model ? model : model_, id);
+    if (!opened) throw std::runtime_error(opened.error().message);
+    return std::move(*opened);
+  }
+  static std::string say(Conversation& chat, const std::string& text) {
+    const auto turn = chat.send(text, short_answer());
+    return turn ? turn->result.text : "failed: " + turn.error().message;
+  }
+  /// What a session answers that was brought to the tuned state by hand.
+  std::string by_hand(const std::string& text) const {
+    Session session = *Session::create(model_);
+    EXPECT_TRUE(session.restore(tuned_));
+    const ChatMessage message{"user", text};
+    EXPECT_TRUE(session.prefill(*model_->encode_chat({&message, 1})));
+    return generate(session, short_answer())->text;
+  }
+  static std::vector<float> state(Conversation& chat) {
+    return data_of(*chat.session().snapshot()).state;
+  }
+  std::size_t snapshot_files() const {
+    std::size_t count = 0;
+    for ([[maybe_unused]] const auto& entry :
+         fs::directory_iterator(directory_.path() / "chats.db.snapshots"))
+      ++count;
+    return count;
+  }
+
+  test::TemporaryDirectory directory_;
+  std::shared_ptr<const Model> model_ = test::chat_model();
+  Snapshot tuned_ = test::random_initial_state(model_);
+  ConversationStore store_ = open_store(directory_.path());
+};
+
+TEST_F(Beginnings, AConversationAnswersAsASessionBehindTheState) {
+  Conversation chat = create(tuned_);
+  EXPECT_EQ(chat.head(), 0);
+  EXPECT_EQ(chat.session().position(), 0U);
+  EXPECT_EQ(say(chat, "Hello"), by_hand("Hello"));
+  Conversation empty = create({});
+  EXPECT_NE(say(empty, "Hello"), by_hand("Hello")) << "the case is not one where it matters";
+}
+
+TEST_F(Beginnings, GoingBackBeforeTheFirstMessageGoesThere) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  say(chat, "More");
+  ASSERT_TRUE(chat.rewind(0));
+  EXPECT_EQ(say(chat, "Other"), by_hand("Other"));
+  const auto path = store_.path(chat.head());
+  ASSERT_TRUE(path);
+  ASSERT_TRUE(chat.edit(path->front().id, "Hello"));
+  EXPECT_EQ(chat.answer(short_answer())->result.text, by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AReopenedConversationIsReadFromThereAgain) {
+  ConversationId id = 0;
+  std::vector<float> stood;
+  {
+    Conversation chat = create(tuned_);
+    say(chat, "Hello");
+    stood = state(chat);
+    id = chat.id();
+  }
+  store_ = open_store(directory_.path());
+  Conversation again = open(id);
+  EXPECT_EQ(again.cost().replayed, 0U);
+  EXPECT_EQ(state(again), stood);
+  ASSERT_TRUE(again.rewind(0));
+  EXPECT_EQ(say(again, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, OneThatNothingWasSaidInStandsThereAfterARestart) {
+  const ConversationId id = create(tuned_).id();
+  store_ = open_store(directory_.path());
+  Conversation again = open(id);
+  EXPECT_EQ(say(again, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AStoredMessageIsReadBehindIt) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(store_.add({.conversation = id, .text = "Hello"}));
+  Conversation chat = open(id);
+  EXPECT_EQ(chat.answer(short_answer())->result.text, by_hand("Hello"));
+}
+
+TEST_F(Beginnings, TheBudgetNeverDropsIt) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  say(chat, "More");
+  ASSERT_TRUE(store_.set_budget(0));
+  EXPECT_EQ(snapshot_files(), 2U) << "where it began and where it stands";
+  ASSERT_TRUE(chat.rewind(0));
+  EXPECT_EQ(say(chat, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, TheSameSystemPromptBehindAnotherStateIsReadByItself) {
+  const std::string system = "Be kind.";
+  Conversation empty = create({}, system);
+  Conversation tuned = create(tuned_, system);
+  EXPECT_NE(state(tuned), state(empty));
+  Conversation other = create(test::random_initial_state(model_, 8), system);
+  EXPECT_NE(state(tuned), state(other));
+  Conversation same = create(tuned_, system);
+  EXPECT_EQ(same.cost().fed, 0U) << "it was read";
+  EXPECT_EQ(state(same), state(tuned));
+}
+
+TEST_F(Beginnings, APackCarriesItToAnotherLibrary) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  const fs::path file = directory_.path() / "place.rnlpack";
+  ASSERT_TRUE(chat.pack()->save(file, {.state = StateEncoding::f16, .compress = true}));
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  Conversation there = create(*Snapshot::load(file));
+  EXPECT_EQ(there.session().position(), chat.session().position());
+  ASSERT_TRUE(there.rewind(0));
+  EXPECT_EQ(say(there, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, APackFromBeforeTheFirstMessageIsTheStateItself) {
+  const auto pack = create(tuned_).pack();
+  ASSERT_TRUE(pack) << pack.error().message;
+  Conversation again = create(*pack);
+  EXPECT_EQ(say(again, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AnExportCarriesIt) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  const auto text = store_.export_json(chat.id());
+  ASSERT_TRUE(text) << text.error().message;
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  const auto id = store_.import_json(*text);
+  ASSERT_TRUE(id) << id.error().message;
+  Conversation there = open(*id);
+  ASSERT_TRUE(there.rewind(0));
+  EXPECT_EQ(say(there, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AnImportNamesWhatIsWrongWithIt) {
+  const auto refusal = [this](const std::string& begins_from) {
+    const auto id = store_.import_json(
+        R"({"format": "runnel-conversation", "version": 1, "messages": [], "begins_from": )" +
+        begins_from + "}");
+    return id ? "" : id.error().message;
+  };
+  EXPECT_EQ(refusal("7"), "begins_from: is no base64");
+  EXPECT_EQ(refusal("\"AA=A\""), "begins_from: is no base64");
+  EXPECT_THAT(refusal("\"AAAA\""), HasSubstr("begins_from: "));
+  Session session = *Session::create(model_);
+  const TokenId token = 1;
+  ASSERT_TRUE(session.prefill({&token, 1}));
+  EXPECT_EQ(refusal('"' + to_base64(*session.snapshot()->to_bytes()) + '"'),
+            "begins_from: is no state before the first token");
+  EXPECT_EQ(store_.list()->size(), 0U);
+}
+
+TEST_F(Beginnings, ASalvagedConversationHasItStill) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(store_.add({.conversation = id, .text = "Hello"}));
+  const test::TemporaryDirectory elsewhere;
+  ConversationStore saved = open_store(elsewhere.path());
+  ASSERT_TRUE(saved.salvage(directory_.path() / "chats.db"));
+  store_ = std::move(saved);
+  Conversation chat = open(store_.list()->at(0).id);
+  EXPECT_EQ(chat.answer(short_answer())->result.text, by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AModelThatIsNotLoadedYetFindsIt) {
+  const auto id = store_.add_pack(tuned_, "tuned");
+  ASSERT_TRUE(id) << id.error().message;
+  Conversation chat = open(*id);
+  EXPECT_EQ(say(chat, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AnotherModelBeginsFromItsEmptyState) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  const auto other = test::chat_model(2);
+  Conversation there = open(chat.id(), other);
+  ASSERT_TRUE(there.rewind(0));
+  model_ = other;
+  Conversation empty = create({});
+  EXPECT_EQ(say(there, "Hello"), say(empty, "Hello"));
+}
+
+TEST_F(Beginnings, WhatFitsNoConversationIsRefused) {
+  const auto refusal = [this](const Snapshot& snapshot) {
+    const auto made = Conversation::create(store_, model_, {.name = "refused", .pack = snapshot});
+    return made ? "" : made.error().message;
+  };
+  EXPECT_THAT(refusal(test::random_initial_state(test::chat_model(2))),
+              HasSubstr("belongs to the model with fingerprint"));
+  Session session = *Session::create(model_);
+  const TokenId token = 1;
+  ASSERT_TRUE(session.prefill({&token, 1}));
+  EXPECT_EQ(refusal(*session.snapshot()),
+            "state pack: has no messages to begin a conversation with");
+  EXPECT_FALSE(store_.find("refused")->has_value());
+}
+
+TEST_F(Beginnings, AFileThatIsLostIsNoEmptyState) {
+  const ConversationId id = create(tuned_).id();
+  fs::remove_all(directory_.path() / "chats.db.snapshots");
+  const auto opened = Conversation::open(store_, model_, id);
+  ASSERT_FALSE(opened);
+  EXPECT_THAT(opened.error().message, HasSubstr("began from cannot be read"));
+  create(tuned_);  // the same state once more
+  Conversation chat = open(id);
+  EXPECT_EQ(say(chat, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, ForgettingTheLastConversationForgetsIt) {
+  const ConversationId first = create(tuned_).id();
+  const ConversationId second = create(tuned_).id();
+  EXPECT_EQ(snapshot_files(), 1U);
+  ASSERT_TRUE(store_.forget_conversation(first));
+  EXPECT_EQ(snapshot_files(), 1U);
+  ASSERT_TRUE(store_.forget_conversation(second));
+  EXPECT_EQ(snapshot_files(), 0U);
+}
+
+}  // namespace
+}  // namespace runnel
