@@ -121,7 +121,7 @@ Result<int> run(const Options& o) {
   }
   RUNNEL_TRY(settings.defaults, model_generation_options(*o.parser, o.generation, *model));
   RUNNEL_TRY(const std::unique_ptr<serve::Server> server, serve::Server::create(model, settings));
-  write_out("Serving " + model->info().name + " on " +
+  write_out("Serving " + printable(model->info().name) + " on " +
             serve::url_of(settings.host, server->port()) + "/v1, Ctrl-C ends\n");
   if (const std::string& note = model->info().memory_note; !note.empty())
     std::fprintf(stderr, "runnel: note: %s\n", note.c_str());
