@@ -313,9 +313,17 @@ std::variant<StateMark, HttpError> KeptStates::save(const std::string& id) {
   if (auto error = settle(id, lock)) return *error;
   const auto found = idle_.find(id);
   if (found == idle_.end()) {
-    const std::optional<StateMark> exists = mark_in_file(id);
-    if (!exists) return not_found(id);
-    return *exists;
+    writing_.insert(id);
+    lock.unlock();
+    const Result<KeptState> kept = read(id);  // it is saved if this server could go on from it
+    lock.lock();
+    writing_.erase(id);
+    settled_.notify_all();
+    if (kept) return mark_of(*kept);
+    const ErrorCode code = kept.error().code;
+    if (code == ErrorCode::mismatch) return does_not_fit(id, kept.error());
+    if (code == ErrorCode::not_found || code == ErrorCode::malformed) return not_found(id);
+    return unreadable(id, kept.error());
   }
   if (found->second.state.saved) return mark_of(found->second.state);
   KeptState state = take_idle(found);

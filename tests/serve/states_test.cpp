@@ -214,6 +214,7 @@ TEST_F(ServeStates, TheFileOfAnotherModelIsLeftAsItIs) {
   ASSERT_EQ(say("e", "one").status, 200);
   for (const Reply& refused :
        {say("c", "two"), chat("two", {{"conversation", {{"id", "c"}, {"expect", 0}}}}),
+        post("/v1/states/save", {{"conversation", "c"}}),
         post("/v1/states/fork", {{"conversation", "c"}, {"into", "f"}}),
         post("/v1/states/fork", {{"conversation", "e"}, {"into", "c"}})}) {
     EXPECT_EQ(refused.status, 409) << refused.raw;
