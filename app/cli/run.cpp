@@ -170,6 +170,7 @@ Result<int> run_several(const Options& o, const Session& session, GenerationOpti
 // there is one without.
 Result<int> run_with_tools(const Options& o, Session& session, GenerationOptions generation) {
   const Model& model = session.model();
+  RUNNEL_TRY(const Snapshot start, session.snapshot());
   RUNNEL_TRY(const std::vector<Tool> tools, chosen_tools(o.tools, model, generation));
   RUNNEL_TRY(generation.answer, model.answer_form());
   InterruptHandler interrupts;
@@ -177,14 +178,18 @@ Result<int> run_with_tools(const Options& o, Session& session, GenerationOptions
   std::vector<ChatMessage> talk = {{.role = "user", .content = o.prompt}};
   std::size_t read = 0;
   std::size_t called = 0;
+  const auto is_closed = [&] {
+    return !session.recent_tokens().empty() && model.is_end(session.recent_tokens().back());
+  };
+  const bool closed_before = is_closed();
+  const std::string unread_before(session.unread_text());
   while (true) {
-    const bool closed =
-        !session.recent_tokens().empty() && model.is_end(session.recent_tokens().back());
+    const bool closed = is_closed();
     RUNNEL_TRY(ChatReading reading,
                model.read_chat(talk, read, closed, session.unread_text(), tools));
     if (reading.kept < read) {
-      RUNNEL_CHECK_OK(session.reset());
-      RUNNEL_TRY(reading, model.read_chat(talk, 0, false, {}, tools));
+      RUNNEL_CHECK_OK(session.restore(start));
+      RUNNEL_TRY(reading, model.read_chat(talk, 0, closed_before, unread_before, tools));
     }
     ShownCalls calls(model, called + 1);
     GenerationResult result;

@@ -547,7 +547,7 @@ Result<Snapshot> Conversation::pack() try {
   RUNNEL_CHECK_OK(impl_->settle({}, turn));
   const Beginning& beginning = impl_->beginning;
   std::optional<Snapshot> initial;
-  if (!beginning.snapshot.empty()) {
+  if (!beginning.state.empty()) {
     RUNNEL_TRY(initial, impl_of(impl_->store).read_beginning(beginning));
   }
   if (impl_->path.empty() && initial) return *std::move(initial);

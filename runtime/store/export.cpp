@@ -90,9 +90,9 @@ Result<std::string> ConversationStore::export_json(ConversationId id,
               {"head", number[conversation.head]}, {"messages", std::move(list)}};
   if (!settings.empty()) out["settings"] = settings;
   const std::scoped_lock lock(impl_->mutex);
-  // Where it cannot be read, the words are exported nevertheless.
-  if (const auto beginning = impl_->any_beginning(id); beginning && *beginning) {
-    RUNNEL_TRY(const std::vector<std::byte> bytes, (*beginning)->to_bytes({.compress = true}));
+  RUNNEL_TRY(const std::optional<Snapshot> beginning, impl_->any_beginning(id));
+  if (beginning) {
+    RUNNEL_TRY(const std::vector<std::byte> bytes, beginning->to_bytes({.compress = true}));
     out["begins_from"] = to_base64(bytes);
   }
   return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";

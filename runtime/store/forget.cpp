@@ -43,6 +43,9 @@ struct Forgetting {
     Database& database = impl.database;
     RUNNEL_CHECK_OK(impl.drop_unreferenced_snapshots(dropped));
     report.snapshots += static_cast<std::int64_t>(dropped.size());
+    RUNNEL_CHECK_OK(database.run(
+        "DELETE FROM initial_states WHERE NOT EXISTS(SELECT 1 FROM beginnings b WHERE b.state = "
+        "initial_states.hash)"));
     // A deleted word stays in the index's older segments until they are merged: rebuild the index.
     RUNNEL_CHECK_OK(database.run("INSERT INTO words(words) VALUES ('rebuild')"));
     RUNNEL_CHECK_OK(database.run(

@@ -173,7 +173,7 @@ Status feed(Session& session, std::span<const TokenId> tokens, const ReplayOptio
 }
 
 Status go_to(StoreImpl& store, Session& session, const Beginning& beginning) {
-  if (beginning.snapshot.empty()) return session.reset();
+  if (beginning.state.empty()) return session.reset();
   RUNNEL_TRY(const Snapshot initial, store.read_beginning(beginning));
   return session.restore(initial);
 }

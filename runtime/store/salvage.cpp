@@ -38,7 +38,8 @@ struct Saved {
   std::map<ConversationId, std::string> settings;
   std::map<FolderId, FolderInfo> folders;
   std::map<ConversationId, FolderId> foldered;
-  std::map<ConversationId, Snapshot> beginnings;
+  std::map<std::string, Snapshot> states;  // that conversations begin from
+  std::map<ConversationId, std::string> beginnings;
   std::int64_t unreadable = 0;
 };
 
@@ -154,13 +155,16 @@ Result<Saved> read_all(const std::filesystem::path& file) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step())
       saved.foldered[rows->integer(0)] = rows->integer(1);
   }
-  const SnapshotCache snapshots(beside(file, ".snapshots"), &FileSystem::real());
-  if (Result<Statement> rows = database.prepare("SELECT conversation, snapshot FROM beginnings")) {
+  if (Result<Statement> rows = database.prepare("SELECT hash, snapshot FROM initial_states")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
-      if (Result<Snapshot> initial = snapshots.read(rows->text(1));
+      if (Result<Snapshot> initial = Snapshot::from_bytes(rows->blob(1));
           initial && is_before_all(*initial))
-        saved.beginnings.emplace(rows->integer(0), state_alone(*initial));
+        saved.states.emplace(rows->text(0), state_alone(*initial));
     }
+  }
+  if (Result<Statement> rows = database.prepare("SELECT conversation, state FROM beginnings")) {
+    for (Result<bool> row = rows->step(); row && *row; row = rows->step())
+      saved.beginnings.emplace(rows->integer(0), rows->text(1));
   }
   if (Result<Statement> rows = database.prepare("SELECT message, text, ms FROM thoughts")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
@@ -312,9 +316,11 @@ struct Writer {
   }
 
   Status beginnings() {
-    for (const auto& [old, initial] : saved.beginnings) {
-      if (const auto made = conversations.find(old); made != conversations.end())
-        RUNNEL_CHECK_OK(impl.write_beginning(made->second, initial));
+    for (const auto& [old, hash] : saved.beginnings) {
+      const auto made = conversations.find(old);
+      const auto state = saved.states.find(hash);
+      if (made != conversations.end() && state != saved.states.end())
+        RUNNEL_CHECK_OK(impl.write_beginning(made->second, state->second));
     }
     return {};
   }

@@ -100,12 +100,14 @@ constexpr const char* kFrom4To5 =
     "ON DELETE CASCADE, folder INTEGER NOT NULL REFERENCES folders(id) ON DELETE CASCADE); "
     "PRAGMA user_version = 5";
 
-// Version 6: what conversations begin from in place of the empty state.
+// Version 6: what conversations begin from in place of the empty state. No tokens can bring it back, so that it is in the
+// database itself and not among the snapshots.
 constexpr const char* kFrom5To6 =
+    "CREATE TABLE initial_states(hash TEXT PRIMARY KEY, snapshot BLOB NOT NULL); "
     "CREATE TABLE beginnings(conversation INTEGER PRIMARY KEY REFERENCES conversations(id) "
     "ON DELETE CASCADE, model INTEGER NOT NULL, history INTEGER NOT NULL, "
-    "snapshot TEXT NOT NULL); "
-    "CREATE INDEX beginnings_by_snapshot ON beginnings(snapshot); "
+    "state TEXT NOT NULL REFERENCES initial_states(hash)); "
+    "CREATE INDEX beginnings_by_state ON beginnings(state); "
     "PRAGMA user_version = 6";
 
 // For who only reads an older file: the same tables, empty, of this connection alone.
@@ -117,8 +119,9 @@ constexpr const char* kStandInsOf5 =
     "CREATE TEMP TABLE folders(id INTEGER PRIMARY KEY, name TEXT, folded INTEGER); "
     "CREATE TEMP TABLE foldered(conversation INTEGER PRIMARY KEY, folder INTEGER)";
 constexpr const char* kStandInsOf6 =
+    "CREATE TEMP TABLE initial_states(hash TEXT PRIMARY KEY, snapshot BLOB); "
     "CREATE TEMP TABLE beginnings(conversation INTEGER PRIMARY KEY, model INTEGER, "
-    "history INTEGER, snapshot TEXT)";
+    "history INTEGER, state TEXT)";
 
 // Two processes that open a new file at once: the change to write-ahead logging does not wait for
 // locks as other statements do.

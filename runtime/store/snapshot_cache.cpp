@@ -48,14 +48,6 @@ Status SnapshotCache::write(const std::string& name, std::span<const std::byte> 
   return file.commit_unsynced();
 }
 
-Status SnapshotCache::write_synced(const std::string& name,
-                                   std::span<const std::byte> bytes) const {
-  RUNNEL_CHECK_OK(prepare());
-  RUNNEL_CHECK_OK(sync_directory(directory_of(folder_), *system_));
-  return write_file_atomically(folder_ / file_name(name), bytes, AtomicFile::kPrivateMode,
-                               *system_);
-}
-
 Result<Snapshot> SnapshotCache::read(const std::string& name) const {
   const std::filesystem::path path = folder_ / file_name(name);
   RUNNEL_TRY(const FileMap map, FileMap::open(path));

@@ -20,7 +20,7 @@ namespace runnel {
 /// transaction, so that processes do not interfere with each other.
 ///
 /// Files are not synced: each is checked whole before use, and one that a power cut damaged is rebuilt from the
-/// tokens. Waiting for the disk would only make every turn slower. What no tokens can replace is synced.
+/// tokens. Waiting for the disk would only make every turn slower.
 class SnapshotCache {
  public:
   SnapshotCache(std::filesystem::path folder, const FileSystem* system)
@@ -35,8 +35,6 @@ class SnapshotCache {
   /// Permissions 0600.
   /// @return io with the operating system's reason; no part of a file stays.
   Status write(const std::string& name, std::span<const std::byte> bytes) const;
-  /// The same, and it is on the disk when this returns.
-  Status write_synced(const std::string& name, std::span<const std::byte> bytes) const;
 
   /// @return as Snapshot::load.
   Result<Snapshot> read(const std::string& name) const;

@@ -4,8 +4,10 @@
 
 #include <fcntl.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -87,55 +89,65 @@ Status ConversationStore::Impl::put_beginning(ConversationId conversation,
   const std::scoped_lock lock(mutex);
   RUNNEL_TRY(Transaction transaction, Transaction::begin(database));
   RUNNEL_CHECK_OK(write_beginning(conversation, initial));
-  std::vector<std::string> dropped;
-  RUNNEL_CHECK_OK(evict(dropped));
-  RUNNEL_CHECK_OK(transaction.commit());
-  static_cast<void>(remove_files(dropped));
-  return {};
+  return transaction.commit();
 }
 
 Status ConversationStore::Impl::write_beginning(ConversationId conversation,
                                                 const Snapshot& initial) {
+  const std::vector<float>& state = data_of(initial).state;
+  if (!std::ranges::all_of(state, [](float v) { return std::isfinite(v); })) {
+    return fail(ErrorCode::malformed,
+                "the state that the conversation begins from has a number that is not finite");
+  }
   RUNNEL_TRY(const std::vector<std::byte> bytes,
              initial.to_bytes({.compress = options.encoding.compress}));
-  const std::string name = SnapshotCache::name_of(bytes);
-  // Also where there is one, which may be damaged by now.
-  RUNNEL_CHECK_OK(cache.write_synced(name, bytes));
-  RUNNEL_CHECK_OK(note_snapshot(name, bytes.size()));
+  const std::string hash = SnapshotCache::name_of(bytes);
+  RUNNEL_CHECK_OK(
+      database.run_with("INSERT OR IGNORE INTO initial_states(hash, snapshot) VALUES (?1, ?2)",
+                        hash, std::span<const std::byte>(bytes)));
   return database.run_with(
-      "INSERT OR REPLACE INTO beginnings(conversation, model, history, snapshot) "
+      "INSERT OR REPLACE INTO beginnings(conversation, model, history, state) "
       "VALUES (?1, ?2, ?3, ?4)",
-      conversation, initial.model_fingerprint(), data_of(initial).history_hash, name);
+      conversation, initial.model_fingerprint(), data_of(initial).history_hash, hash);
 }
 
 Result<std::optional<Snapshot>> ConversationStore::Impl::any_beginning(
     ConversationId conversation) {
   RUNNEL_TRY(Statement rows,
-             database.prepare("SELECT snapshot FROM beginnings WHERE conversation = ?1"));
+             database.prepare("SELECT state FROM beginnings WHERE conversation = ?1"));
   RUNNEL_TRY(const bool row, rows.bind(conversation).step());
   if (!row) return std::optional<Snapshot>();
-  RUNNEL_TRY(Snapshot initial, cache.read(rows.text(0)));
+  RUNNEL_TRY(Snapshot initial, read_state(rows.text(0)));
   return std::optional(std::move(initial));
 }
 
 Result<Beginning> ConversationStore::Impl::beginning(ConversationId conversation,
                                                      std::uint64_t model) {
   const std::scoped_lock lock(mutex);
-  RUNNEL_TRY(Statement rows, database.prepare("SELECT history, snapshot FROM beginnings WHERE "
+  RUNNEL_TRY(Statement rows, database.prepare("SELECT history, state FROM beginnings WHERE "
                                               "conversation = ?1 AND model = ?2"));
   RUNNEL_TRY(const bool row, rows.bind(conversation, model).step());
   if (!row) return Beginning{};
   return Beginning{static_cast<std::uint64_t>(rows.integer(0)), rows.text(1)};
 }
 
+Result<Snapshot> ConversationStore::Impl::read_state(const std::string& hash) {
+  RUNNEL_TRY(Statement rows,
+             database.prepare("SELECT snapshot FROM initial_states WHERE hash = ?1"));
+  RUNNEL_TRY(const bool row, rows.bind(hash).step());
+  Result<Snapshot> initial =
+      row ? Snapshot::from_bytes(rows.blob(0))
+          : Result<Snapshot>(fail(ErrorCode::malformed, "the library has none of hash ", hash));
+  if (!initial) {
+    return with_context(std::move(initial).error(),
+                        "the state that the conversation began from cannot be read: ");
+  }
+  return initial;
+}
+
 Result<Snapshot> ConversationStore::Impl::read_beginning(const Beginning& beginning) {
   const std::scoped_lock lock(mutex);
-  Result<Snapshot> initial = cache.read(beginning.snapshot);
-  if (initial) return initial;
-  const ErrorCode code = initial.error().code;
-  return fail(
-      code == ErrorCode::not_found ? ErrorCode::malformed : code,
-      "the state that the conversation began from cannot be read: ", initial.error().message);
+  return read_state(beginning.state);
 }
 
 Status ConversationStore::Impl::check_stands(ConversationId conversation, MessageId parent) {
@@ -268,7 +280,11 @@ Status ConversationStore::Impl::write_boundary(MessageId message, const NewBound
                 written.error().message;
       name.reset();
     } else {
-      RUNNEL_CHECK_OK(note_snapshot(*name, boundary.snapshot.size()));
+      RUNNEL_CHECK_OK(
+          database.run_with("INSERT INTO snapshots(hash, bytes, used) "
+                            "VALUES (?1, ?2, (SELECT ifnull(max(used), 0) + 1 FROM snapshots)) "
+                            "ON CONFLICT(hash) DO UPDATE SET used = excluded.used",
+                            *name, static_cast<std::uint64_t>(boundary.snapshot.size())));
     }
   }
   return database.run_with(
@@ -276,14 +292,6 @@ Status ConversationStore::Impl::write_boundary(MessageId message, const NewBound
       "VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
       message, boundary.model, std::as_bytes(std::span(boundary.tokens)), boundary.position,
       boundary.history, name);
-}
-
-Status ConversationStore::Impl::note_snapshot(const std::string& name, std::uint64_t bytes) {
-  return database.run_with(
-      "INSERT INTO snapshots(hash, bytes, used) "
-      "VALUES (?1, ?2, (SELECT ifnull(max(used), 0) + 1 FROM snapshots)) "
-      "ON CONFLICT(hash) DO UPDATE SET used = excluded.used",
-      name, bytes);
 }
 
 Status ConversationStore::Impl::evict(std::vector<std::string>& dropped, MessageId just_written) {
@@ -392,8 +400,7 @@ Status ConversationStore::Impl::drop_unreferenced_snapshots(std::vector<std::str
   {
     RUNNEL_TRY(Statement rows,
                database.prepare("SELECT hash FROM snapshots s WHERE NOT EXISTS(SELECT 1 FROM "
-                                "boundaries b WHERE b.snapshot = s.hash) AND NOT EXISTS(SELECT 1 "
-                                "FROM beginnings g WHERE g.snapshot = s.hash)"));
+                                "boundaries b WHERE b.snapshot = s.hash)"));
     for (;;) {
       RUNNEL_TRY(const bool row, rows.step());
       if (!row) break;

@@ -55,17 +55,16 @@ struct PathStep {
 /// Where a conversation begins on one model.
 struct Beginning {
   std::uint64_t history = 0;  // that of its tokens begins with this
-  std::string snapshot = {};  // name of a snapshot before all tokens; empty: the empty state
+  std::string state = {};     // the hash of an initial state; empty: the empty state
 };
 
 /// Every method takes the lock itself unless it says otherwise.
 struct ConversationStore::Impl {
-  /// SQL: whether snapshot `s` is never dropped: of a pinned message or conversation, or where one was left or began.
+  /// SQL: whether snapshot `s` is never dropped: of a pinned message or conversation, or where one was left.
   static constexpr const char* kPinned =
-      "(EXISTS(SELECT 1 FROM boundaries b JOIN messages m ON m.id = b.message "
+      "EXISTS(SELECT 1 FROM boundaries b JOIN messages m ON m.id = b.message "
       "JOIN conversations c ON c.id = m.conversation WHERE b.snapshot = s.hash "
-      "AND (m.pinned OR (c.trash = 0 AND (c.pinned OR c.head = m.id)))) "
-      "OR EXISTS(SELECT 1 FROM beginnings g WHERE g.snapshot = s.hash))";
+      "AND (m.pinned OR (c.trash = 0 AND (c.pinned OR c.head = m.id))))";
 
   Impl(Database opened, StoreSettings chosen, bool only_reads);
 
@@ -130,14 +129,14 @@ struct ConversationStore::Impl {
   Status drop_rows(const std::vector<std::string>& names);
   std::uint64_t reserve_bytes();
 
-  /// As put_beginning().
+  /// The same inside of a transaction.
+  /// @return also malformed: one of its numbers is not finite
   Status write_beginning(ConversationId conversation, const Snapshot& initial);
   /// The one of `conversation`, whatever its model; nothing if it began from the empty state.
   /// @return as read_beginning()
   Result<std::optional<Snapshot>> any_beginning(ConversationId conversation);
+  Result<Snapshot> read_state(const std::string& hash);
   Status write_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
-  /// The row of a snapshot whose file is there.
-  Status note_snapshot(const std::string& name, std::uint64_t bytes);
   /// Drops what is over budget, but nothing of `just_written`. The names of what went are added to
   /// `dropped`: their files may go once the transaction is on the disk, not before.
   Status evict(std::vector<std::string>& dropped, MessageId just_written = 0);

@@ -4,11 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <limits>
 
 #include "runnel/conversation.h"
 #include "runtime/base/base64.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/model/initial_state.h"
+#include "runtime/store/store_impl.h"
 #include "tests/store/chat_model.h"
 #include "tests/support/initial_state.h"
 #include "tests/support/temporary_directory.h"
@@ -48,12 +50,8 @@ class Beginnings : public ::testing::Test {
   static std::vector<float> state(Conversation& chat) {
     return data_of(*chat.session().snapshot()).state;
   }
-  std::size_t snapshot_files() const {
-    std::size_t count = 0;
-    for ([[maybe_unused]] const auto& entry :
-         fs::directory_iterator(directory_.path() / "chats.db.snapshots"))
-      ++count;
-    return count;
+  std::int64_t kept_states() const {
+    return impl_of(store_).database.number("SELECT count(*) FROM initial_states")->value_or(-1);
   }
 
   test::TemporaryDirectory directory_;
@@ -119,7 +117,6 @@ TEST_F(Beginnings, TheBudgetNeverDropsIt) {
   say(chat, "Hello");
   say(chat, "More");
   ASSERT_TRUE(store_.set_budget(0));
-  EXPECT_EQ(snapshot_files(), 2U) << "where it began and where it stands";
   ASSERT_TRUE(chat.rewind(0));
   EXPECT_EQ(say(chat, "Hello"), by_hand("Hello"));
 }
@@ -232,25 +229,42 @@ TEST_F(Beginnings, WhatFitsNoConversationIsRefused) {
   EXPECT_FALSE(store_.find("refused")->has_value());
 }
 
-TEST_F(Beginnings, AFileThatIsLostIsNoEmptyState) {
-  const ConversationId id = create(tuned_).id();
+TEST_F(Beginnings, LosingTheSnapshotsDoesNotLoseIt) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
   fs::remove_all(directory_.path() / "chats.db.snapshots");
+  store_ = open_store(directory_.path());
+  Conversation again = open(chat.id());
+  ASSERT_TRUE(again.rewind(0));
+  EXPECT_EQ(say(again, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, ADamagedOneIsNoEmptyState) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(impl_of(store_).database.run(
+      "UPDATE initial_states SET snapshot = zeroblob(length(snapshot))"));
   const auto opened = Conversation::open(store_, model_, id);
   ASSERT_FALSE(opened);
   EXPECT_THAT(opened.error().message, HasSubstr("began from cannot be read"));
-  create(tuned_);  // the same state once more
-  Conversation chat = open(id);
-  EXPECT_EQ(say(chat, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, NumbersThatAreNotFiniteAreRefused) {
+  auto data = std::make_shared<SnapshotData>(data_of(tuned_));
+  data->state[3] = std::numeric_limits<float>::infinity();
+  const auto id = store_.add_pack(make_snapshot(std::move(data)), "infinite");
+  ASSERT_FALSE(id);
+  EXPECT_THAT(id.error().message, HasSubstr("a number that is not finite"));
+  EXPECT_FALSE(store_.find("infinite")->has_value());
 }
 
 TEST_F(Beginnings, ForgettingTheLastConversationForgetsIt) {
   const ConversationId first = create(tuned_).id();
   const ConversationId second = create(tuned_).id();
-  EXPECT_EQ(snapshot_files(), 1U);
+  EXPECT_EQ(kept_states(), 1);
   ASSERT_TRUE(store_.forget_conversation(first));
-  EXPECT_EQ(snapshot_files(), 1U);
+  EXPECT_EQ(kept_states(), 1);
   ASSERT_TRUE(store_.forget_conversation(second));
-  EXPECT_EQ(snapshot_files(), 0U);
+  EXPECT_EQ(kept_states(), 0);
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ TEST_F(StoreTest, TakesOverTablesOfTheFirstVersion) {
   ASSERT_TRUE(impl_of(store_).database.run(
       "ALTER TABLE messages DROP COLUMN name; DROP TABLE drafts; DROP TABLE thoughts; "
       "DROP TABLE settings; DROP TABLE quotations; DROP TABLE foldered; DROP TABLE folders; "
-      "DROP TABLE beginnings; "
+      "DROP TABLE beginnings; DROP TABLE initial_states; "
       "PRAGMA user_version = 1"));
   auto opened = ConversationStore::open({.file = directory_.path() / "chats.db"});
   ASSERT_TRUE(opened) << opened.error().message;
