@@ -112,7 +112,8 @@ struct ConversationStore::Impl {
   Status put_beginning(ConversationId conversation, const Snapshot& initial);
   Result<Beginning> beginning(ConversationId conversation, std::uint64_t model);
   /// The snapshot of a beginning that is not the empty state.
-  /// @return malformed, io or unsupported: without it the conversation cannot begin.
+  /// @return malformed (also if its file is gone), io, unsupported or out_of_memory: without it the conversation cannot
+  ///         begin.
   Result<Snapshot> read_beginning(const Beginning& beginning);
 
   // The following expect the lock, and those that write a transaction.
@@ -133,7 +134,7 @@ struct ConversationStore::Impl {
   /// As put_beginning().
   Status write_beginning(ConversationId conversation, const Snapshot& initial);
   /// The one of `conversation`, whatever its model; nothing if it began from the empty state.
-  /// @return as read_beginning()
+  /// @return as read_beginning(), but not_found if its file is gone
   Result<std::optional<Snapshot>> any_beginning(ConversationId conversation);
   Status write_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);
   /// The row of a snapshot whose file is there.
