@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kExtension = ".state";
 constexpr const char* kNoteExtension = ".behind";
-constexpr const char* kAsideExtension = ".damaged";  // behind the other
+constexpr const char* kAsideExtension = ".damaged";  // after the other
 
 }  // namespace
 
@@ -47,13 +47,14 @@ Status StateFolder::own() {
     return fail(ErrorCode::io, directory_.string(), ": another server keeps its states there");
   }
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
-    const std::string name = entry.path().filename().string();
+  std::filesystem::directory_iterator entry(directory_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     if (name.starts_with(".runnel-") && name.ends_with(".tmp")) {
-      if (system_.unlink(entry.path()) != 0 && !read_only)
-        return system_error(entry.path(), "remove what a killed server left", errno);
-    } else if (entry.path().extension() == kExtension) {
-      if (const auto facts = read_state_facts(entry.path()))
+      if (system_.unlink(entry->path()) != 0 && !read_only)
+        return system_error(entry->path(), "remove what a killed server left", errno);
+    } else if (entry->path().extension() == kExtension) {
+      if (const auto facts = read_state_facts(entry->path()))
         newest_ = std::max(newest_, facts->generation);
     }
   }
@@ -106,6 +107,8 @@ std::string StateFolder::name_aside(const std::string& id) {
 Status StateFolder::put_aside(const std::string& id) const {
   const std::filesystem::path aside = directory_ / name_aside(id);
   if (system_.rename(file(id), aside) != 0) return system_error(file(id), "put aside", errno);
+  std::error_code ignored;  // then it counts by when it was written
+  std::filesystem::last_write_time(aside, std::filesystem::file_time_type::clock::now(), ignored);
   bound_aside(aside);
   return sync_directory(directory_, system_);
 }
@@ -114,9 +117,12 @@ Status StateFolder::put_aside(const std::string& id) const {
 void StateFolder::bound_aside(const std::filesystem::path& newest) const {
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> others;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
-    if (entry.path().extension() == kAsideExtension && entry.path() != newest)
-      others.emplace_back(entry.last_write_time(error), entry.path());
+  std::filesystem::directory_iterator entry(directory_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unknown;
+    if (name.ends_with(name_aside("")) && entry->path() != newest)
+      others.emplace_back(entry->last_write_time(unknown), entry->path());
   }
   if (others.size() < kMostAside) return;
   std::sort(others.begin(), others.end());

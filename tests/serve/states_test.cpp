@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "app/serve/state_folder.h"
@@ -180,17 +181,27 @@ TEST_F(ServeStates, ADamagedFileIsPutAsideAndItIsSaid) {
 
 TEST_F(ServeStates, WhatIsPutAsideIsBounded) {
   constexpr int kDamaged = static_cast<int>(serve::StateFolder::kMostAside) + 4;
-  for (int i = 0; i < kDamaged; ++i)
-    std::ofstream(folder_ / ("c" + std::to_string(i) + ".state")) << "damaged";
+  std::ofstream(folder_ / "keep.damaged") << "somebody else's";
+  const auto now = std::filesystem::file_time_type::clock::now();
+  for (int i = 0; i < kDamaged; ++i) {
+    const std::filesystem::path file = folder_ / ("c" + std::to_string(i) + ".state");
+    std::ofstream(file) << "damaged";
+    std::filesystem::last_write_time(file, now - std::chrono::hours(i));
+  }
   start({.states = folder_});
   for (int i = 0; i < kDamaged; ++i) say("c" + std::to_string(i), "one");
   const std::vector<std::string> all = files();
-  EXPECT_EQ(static_cast<std::size_t>(std::count_if(
-                all.begin(), all.end(), [](auto& name) { return name.ends_with(".damaged"); })),
-            serve::StateFolder::kMostAside);
-  EXPECT_TRUE(std::filesystem::exists(
-      folder_ / serve::StateFolder::name_aside("c" + std::to_string(kDamaged - 1))))
-      << "the newest stays";
+  EXPECT_EQ(
+      static_cast<std::size_t>(std::count_if(
+          all.begin(), all.end(), [](auto& name) { return name.ends_with(".state.damaged"); })),
+      serve::StateFolder::kMostAside);
+  for (int i = 0; i < kDamaged; ++i) {
+    EXPECT_EQ(
+        std::filesystem::exists(folder_ / serve::StateFolder::name_aside("c" + std::to_string(i))),
+        i >= 4)
+        << i << ": those stay that were put aside last, whenever they were written";
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "keep.damaged"));
 }
 
 TEST_F(ServeStates, DeletingAConversationDeletesWhatWasPutAside) {
