@@ -135,10 +135,12 @@ std::variant<std::optional<KeptState>, HttpError> KeptStates::load(const std::st
   if (error.code == ErrorCode::not_found) return std::nullopt;
   if (error.code == ErrorCode::mismatch) return does_not_fit(id, error);
   if (error.code != ErrorCode::malformed) return unreadable(id, error);
-  if (const Status aside = folder_->put_aside(id); !aside) return unreadable(id, aside.error());
+  const Result<bool> aside = folder_->put_aside(id);
+  if (!aside) return unreadable(id, aside.error());
   if (settings_.note) {
     settings_.note("conversation " + id + " begins anew: " + error.message +
-                   "; its file is put aside as " + StateFolder::name_aside(id));
+                   (*aside ? "; its file is put aside as " + StateFolder::name_aside(id)
+                           : "; its file stays, the folder is for reading only"));
   }
   return std::nullopt;
 }

@@ -24,6 +24,8 @@ constexpr const char* kExtension = ".state";
 constexpr const char* kNoteExtension = ".behind";
 constexpr const char* kAsideExtension = ".damaged";  // after the other
 
+bool for_reading_only(int error_number) { return error_number == EROFS || error_number == EACCES; }
+
 }  // namespace
 
 Result<std::unique_ptr<StateFolder>> StateFolder::open(std::filesystem::path directory,
@@ -40,7 +42,7 @@ StateFolder::~StateFolder() {
 Status StateFolder::own() {
   const std::filesystem::path lock = directory_ / ".lock";
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  const bool read_only = lock_ < 0 && (errno == EROFS || errno == EACCES);
+  const bool read_only = lock_ < 0 && for_reading_only(errno);
   if (read_only) lock_ = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) return system_error(lock, "own the folder of states", errno);
   if (::flock(lock_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
@@ -104,13 +106,17 @@ std::string StateFolder::name_aside(const std::string& id) {
   return id + kExtension + kAsideExtension;
 }
 
-Status StateFolder::put_aside(const std::string& id) const {
+Result<bool> StateFolder::put_aside(const std::string& id) const {
   const std::filesystem::path aside = directory_ / name_aside(id);
-  if (system_.rename(file(id), aside) != 0) return system_error(file(id), "put aside", errno);
+  if (system_.rename(file(id), aside) != 0) {
+    if (for_reading_only(errno)) return false;
+    return system_error(file(id), "put aside", errno);
+  }
   std::error_code ignored;  // then it counts by when it was written
   std::filesystem::last_write_time(aside, std::filesystem::file_time_type::clock::now(), ignored);
   bound_aside(aside);
-  return sync_directory(directory_, system_);
+  RUNNEL_CHECK_OK(sync_directory(directory_, system_));
+  return true;
 }
 
 // What cannot be listed or removed now is looked at when the next one is put aside.

@@ -323,5 +323,26 @@ TEST_F(ServeStates, AFolderForReadingOnlyIsReadOnly) {
   stop();
 }
 
+TEST_F(ServeStates, ADamagedFileInAFolderForReadingOnlyStaysAndItsConversationBeginsAnew) {
+  const test::SmallDisk disk(1 << 20);
+  RUNNEL_NEEDS_DISK(disk);
+  std::ofstream(disk.path() / "c.state") << "damaged";
+  ASSERT_TRUE(disk.make_read_only());
+  std::vector<std::string> notes;
+  start({.states = disk.path(), .autosave = false, .note = [&](const std::string& note) {
+           notes.push_back(note);
+         }});
+  const Reply first = say("c", "one");
+  ASSERT_EQ(first.status, 200) << first.raw;
+  EXPECT_EQ(first.body.at("conversation").at("begun"), true);
+  EXPECT_EQ(say("c", "two").body.at("conversation").at("cached_tokens"), position(first));
+  EXPECT_EQ(test::read_text(disk.path() / "c.state"), "damaged");
+  ASSERT_TRUE(disk.make_read_only(false)) << "so that it can end well";
+  stop();
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("; its file stays, the folder is for reading only"), std::string::npos)
+      << notes[0];
+}
+
 }  // namespace
 }  // namespace runnel
