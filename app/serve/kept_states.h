@@ -120,6 +120,7 @@ class KeptStates {
     std::list<std::string>::iterator age;  // in by_age_
   };
   using Lock = std::unique_lock<std::mutex>;
+  class Held;
 
   KeptStates(std::shared_ptr<const Model> model, Settings settings)
       : model_(std::move(model)), settings_(std::move(settings)) {}
