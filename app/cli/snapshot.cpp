@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +17,7 @@
 #include "runtime/base/try.h"
 #include "runtime/io/snapshot_data.h"
 #include "runtime/io/snapshot_file.h"
+#include "runtime/model/initial_state.h"
 
 namespace runnel::cli {
 namespace {
@@ -24,6 +26,11 @@ std::string hex(std::uint64_t value) {
   char text[20];
   std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
   return text;
+}
+
+std::string beginning(const Snapshot& pack) {
+  const std::optional<Snapshot> initial = initial_state_of(pack);
+  return initial ? "initial state " + hex(initial_state_id(*initial)) : "the empty state";
 }
 
 Result<int> inspect(const std::string& file, bool json) {
@@ -46,6 +53,8 @@ Result<int> inspect(const std::string& file, bool json) {
                                   {"encoding", encoding},
                                   {"file_bytes", map.bytes().size()},
                                   {"pack", !data.context.empty()}};
+    if (const std::optional<Snapshot> initial = initial_state_of(snapshot))
+      out["initial_state"] = hex(initial_state_id(*initial));
     if (data.window_slots) out["window_slots"] = *data.window_slots;
     if (data.has_sampler) {
       const SamplerState& s = data.sampler;
@@ -69,6 +78,7 @@ Result<int> inspect(const std::string& file, bool json) {
            ", in the file " + encoding + "\n" + "file           " +
            format_bytes(map.bytes().size()) + (data.context.empty() ? "" : ", a state pack") +
            "\n" + "recent tokens  " + std::to_string(data.recent_tokens.size()) + "\n";
+    if (!data.context.empty()) text += "began from     " + beginning(snapshot) + "\n";
     if (data.has_sampler) {
       text += "sampling       temperature " + format_number(data.sampler.temperature, 2) +
               ", top-p " + format_number(data.sampler.top_p, 2) + ", seed " +
@@ -115,6 +125,7 @@ Result<int> diff(const std::string& left, const std::string& right) {
   };
   line("window         ", window(x), window(y));
   line("taken on       ", x.backend, y.backend);
+  line("began from     ", beginning(a), beginning(b));
   line("position       ", format_count(x.position), format_count(y.position));
   line("history        ", hex(x.history_hash), hex(y.history_hash));
   line("state numbers  ", format_count(x.state.size()), format_count(y.state.size()));
@@ -136,6 +147,7 @@ Result<int> diff(const std::string& left, const std::string& right) {
   };
   numbers("state          ", x.state, y.state);
   numbers("logits         ", x.logits, y.logits);
+  numbers("initial state  ", x.initial_state, y.initial_state);
   write_out(text.empty() ? "equal\n" : text);
   return text.empty() ? kOk : kFailed;
 }

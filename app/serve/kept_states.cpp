@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <chrono>
 #include <iterator>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
@@ -135,15 +136,17 @@ std::variant<std::optional<KeptState>, HttpError> KeptStates::load(const std::st
   if (error.code == ErrorCode::not_found) return std::nullopt;
   if (error.code == ErrorCode::mismatch) return does_not_fit(id, error);
   if (error.code != ErrorCode::malformed) return unreadable(id, error);
-  if (const Status aside = folder_->put_aside(id); !aside) return unreadable(id, aside.error());
+  const Result<bool> aside = folder_->put_aside(id);
+  if (!aside) return unreadable(id, aside.error());
   if (settings_.note) {
     settings_.note("conversation " + id + " begins anew: " + error.message +
-                   "; its file is put aside as " + StateFolder::name_aside(id));
+                   (*aside ? "; its file is put aside as " + StateFolder::name_aside(id)
+                           : "; its file stays, the folder is for reading only"));
   }
   return std::nullopt;
 }
 
-Status KeptStates::write(const std::string& id, KeptState& state) const {
+Status KeptStates::write(const std::string& id, KeptState& state) const try {
   RUNNEL_TRY(const Snapshot snapshot, state.session->snapshot());
   RUNNEL_CHECK_OK(folder_->write({.id = id,
                                   .generation = state.generation,
@@ -157,7 +160,35 @@ Status KeptStates::write(const std::string& id, KeptState& state) const {
                                  snapshot));
   state.saved = true;
   return {};
+} catch (const std::bad_alloc&) {
+  return fail(ErrorCode::out_of_memory, "not enough memory");
 }
+
+// An id in writing_ or busy_ while this lives, also where an exception ends that. Nobody waits for an id for ever.
+class KeptStates::Held {
+ public:
+  // With the lock, which may be let go while this lives.
+  Held(KeptStates& states, std::set<std::string>& ids, const std::string& id, Lock& lock)
+      : states_(states), ids_(ids), id_(id), lock_(lock) {
+    ids_.insert(id_);
+  }
+  ~Held() {
+    if (!lock_.owns_lock()) lock_.lock();
+    if (!kept_) ids_.erase(id_);
+    states_.settled_.notify_all();
+  }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+
+  void keep() { kept_ = true; }
+
+ private:
+  KeptStates& states_;
+  std::set<std::string>& ids_;
+  const std::string& id_;
+  Lock& lock_;
+  bool kept_ = false;
+};
 
 // ---- Reservations. `lock` is held wherever it is a parameter. ----
 
@@ -202,12 +233,10 @@ void KeptStates::make_room(Lock& lock) {
     KeptState state = take_idle(idle_.find(id));
     ++dropped_count_;
     if (on_disk() && !state.saved) {
-      writing_.insert(id);
+      const Held writing(*this, writing_, id, lock);
       lock.unlock();
       const Status written = write(id, state);
       lock.lock();
-      writing_.erase(id);
-      settled_.notify_all();
       if (!written) remember_drop(id, mark_of(state));
     } else if (!on_disk()) {
       remember_drop(id, mark_of(state));
@@ -235,38 +264,40 @@ std::variant<KeptStates::Taken, HttpError> KeptStates::take(const std::string& i
     ++taken_;
     return Taken{.state = take_idle(found)};
   }
-  busy_.insert(id);
+  Held taken(*this, busy_, id, lock);
   lock.unlock();  // reading a file must not hold up other threads
   std::variant<std::optional<KeptState>, HttpError> got = load(id);
   const bool behind = on_disk() && folder_->behind(id);
   lock.lock();
-  if (const auto* error = std::get_if<HttpError>(&got)) {
-    busy_.erase(id);
-    return *error;
-  }
+  if (const auto* error = std::get_if<HttpError>(&got)) return *error;
   std::optional<KeptState>& loaded = std::get<std::optional<KeptState>>(got);
   const auto drop = dropped_.find(id);
   std::optional<StateMark> exists;
   if (loaded) exists = mark_of(*loaded);
-  if (!expect.fits(exists)) {
-    busy_.erase(id);
-    return differs(id, expect, exists);
-  }
+  if (!expect.fits(exists)) return differs(id, expect, exists);
   // Going on from an older state than the client has seen takes its word for it.
   const bool lost =
       drop != dropped_.end() && (!exists || exists->generation < drop->second.generation);
-  if ((lost || behind) && !expect.given()) return Taken{.forgotten = true, .exists = exists};
-  if (!loaded) return Taken{};
-  ++taken_;
-  make_room(lock);
+  if ((lost || behind) && !expect.given()) {
+    taken.keep();
+    return Taken{.forgotten = true, .exists = exists};
+  }
+  if (loaded) {
+    ++taken_;
+    make_room(lock);
+  }
+  taken.keep();
   return Taken{.state = std::move(loaded)};
 }
 
 std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, KeptState state,
                                                          bool was_kept, bool changed) {
+  Lock lock(mutex_);
+  const Held answered(*this, busy_, id, lock);  // to the end: put() may let go of the lock
+  lock.unlock();
   // An older state that one client asked for is not what others go on from unasked.
   bool older = !changed && state.saved && on_disk() && folder_->behind(id);
-  Lock lock(mutex_);
+  lock.lock();
   older = older || (!changed && state.saved && dropped_.contains(id));
   const bool was_saved = state.saved || state.generation == 0;
   if (changed) {
@@ -288,7 +319,6 @@ std::variant<StateMark, HttpError> KeptStates::give_back(const std::string& id, 
   if (was_kept) --taken_;
   const StateMark mark = mark_of(state);
   if (!failure && !older) put(id, std::move(state), lock);
-  busy_.erase(id);  // not before: put() may let go of the lock
   if (failure) return *failure;
   return mark;
 }
@@ -313,12 +343,10 @@ std::variant<StateMark, HttpError> KeptStates::save(const std::string& id) {
   if (auto error = settle(id, lock)) return *error;
   const auto found = idle_.find(id);
   if (found == idle_.end()) {
-    writing_.insert(id);
+    const Held reading(*this, writing_, id, lock);
     lock.unlock();
     const Result<KeptState> kept = read(id);  // it is saved if this server could go on from it
     lock.lock();
-    writing_.erase(id);
-    settled_.notify_all();
     if (kept) return mark_of(*kept);
     const ErrorCode code = kept.error().code;
     if (code == ErrorCode::mismatch) return does_not_fit(id, kept.error());
@@ -328,15 +356,13 @@ std::variant<StateMark, HttpError> KeptStates::save(const std::string& id) {
   if (found->second.state.saved) return mark_of(found->second.state);
   KeptState state = take_idle(found);
   ++taken_;
-  writing_.insert(id);
+  const Held writing(*this, writing_, id, lock);
   lock.unlock();
   const Status written = write(id, state);
   lock.lock();
   const StateMark mark = mark_of(state);
   --taken_;
   put(id, std::move(state), lock);
-  writing_.erase(id);
-  settled_.notify_all();
   if (!written) return not_saved(id, written.error(), mark_in_file(id));
   return mark;
 }
@@ -380,14 +406,12 @@ std::optional<HttpError> KeptStates::remove(const std::string& id) {
     if (!held) return not_found(id);
     return {};
   }
-  writing_.insert(id);
+  const Held removing(*this, writing_, id, lock);
   lock.unlock();
   const Result<bool> removed = folder_->remove(id);
   lock.lock();
   const bool there = held.has_value() || (removed && *removed);
   if (!removed && held) put(id, *std::move(held), lock);
-  writing_.erase(id);
-  settled_.notify_all();
   if (!removed) return failed(removed.error());
   if (!there) return not_found(id);
   return {};

@@ -83,8 +83,9 @@ class KeptStates {
   /// Takes the state of `id`, from memory or from its file. The id stays
   /// reserved until give_back() or release().
   /// @param expect  where the client takes it to stand
-  /// @return 409 while another request has it, or if its file is of another model or began from another initial state: that stays as it is; 412 if it
-  /// stands elsewhere; 500 if its file cannot be read. A damaged file is put aside and counts as not there.
+  /// @return 409 while another request has it, or if its file is of another model or began from another initial state:
+  ///         that stays as it is; 412 if it stands elsewhere; 500 if its file cannot be read. A damaged file is put aside,
+  ///         unless the folder is for reading only, and counts as not there.
   std::variant<Taken, HttpError> take(const std::string& id, const Expectation& expect);
 
   /// Ends a reservation. What changed gets a new generation and, with autosave,
@@ -119,6 +120,7 @@ class KeptStates {
     std::list<std::string>::iterator age;  // in by_age_
   };
   using Lock = std::unique_lock<std::mutex>;
+  class Held;
 
   KeptStates(std::shared_ptr<const Model> model, Settings settings)
       : model_(std::move(model)), settings_(std::move(settings)) {}

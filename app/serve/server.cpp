@@ -60,10 +60,7 @@ struct Server::Impl {
 };
 
 Status Server::Impl::open(std::size_t idle_states, std::size_t extra) {
-  std::optional<Snapshot> initial;
-  if (settings.initial) {
-    RUNNEL_TRY(initial, initial_state(*settings.initial, model));
-  }
+  const std::optional<Snapshot>& initial = settings.initial;
   RUNNEL_TRY(states,
              KeptStates::open(model, {.most = idle_states,
                                       .directory = settings.states,
@@ -263,6 +260,9 @@ Result<std::unique_ptr<Server>> Server::create(std::shared_ptr<const Model> mode
   }
   settings.defaults.max_tokens = std::min(settings.defaults.max_tokens, settings.most_tokens);
   if (model->chat_format().style == ChatStyle::plain) settings.defaults.stop.push_back("\nUser:");
+  if (settings.initial) {
+    RUNNEL_TRY(settings.initial, initial_state(*settings.initial, model));
+  }
   // Half of what is left over is for requests that take turns, the rest for idle states.
   const std::size_t spare = static_cast<std::size_t>(fitting) - settings.parallel;
   const std::size_t extra = std::min(settings.parallel, (spare - 1) / 2);

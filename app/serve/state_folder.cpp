@@ -22,7 +22,9 @@ namespace {
 
 constexpr const char* kExtension = ".state";
 constexpr const char* kNoteExtension = ".behind";
-constexpr const char* kAsideExtension = ".damaged";  // behind the other
+constexpr const char* kAsideExtension = ".damaged";  // after the other
+
+bool for_reading_only(int error_number) { return error_number == EROFS || error_number == EACCES; }
 
 }  // namespace
 
@@ -40,20 +42,21 @@ StateFolder::~StateFolder() {
 Status StateFolder::own() {
   const std::filesystem::path lock = directory_ / ".lock";
   lock_ = ::open(lock.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-  const bool read_only = lock_ < 0 && (errno == EROFS || errno == EACCES);
+  const bool read_only = lock_ < 0 && for_reading_only(errno);
   if (read_only) lock_ = ::open(directory_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (lock_ < 0) return system_error(lock, "own the folder of states", errno);
   if (::flock(lock_, (read_only ? LOCK_SH : LOCK_EX) | LOCK_NB) != 0) {
     return fail(ErrorCode::io, directory_.string(), ": another server keeps its states there");
   }
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
-    const std::string name = entry.path().filename().string();
+  std::filesystem::directory_iterator entry(directory_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
     if (name.starts_with(".runnel-") && name.ends_with(".tmp")) {
-      if (system_.unlink(entry.path()) != 0 && !read_only)
-        return system_error(entry.path(), "remove what a killed server left", errno);
-    } else if (entry.path().extension() == kExtension) {
-      if (const auto facts = read_state_facts(entry.path()))
+      if (system_.unlink(entry->path()) != 0 && !read_only)
+        return system_error(entry->path(), "remove what a killed server left", errno);
+    } else if (entry->path().extension() == kExtension) {
+      if (const auto facts = read_state_facts(entry->path()))
         newest_ = std::max(newest_, facts->generation);
     }
   }
@@ -103,20 +106,29 @@ std::string StateFolder::name_aside(const std::string& id) {
   return id + kExtension + kAsideExtension;
 }
 
-Status StateFolder::put_aside(const std::string& id) const {
+Result<bool> StateFolder::put_aside(const std::string& id) const {
   const std::filesystem::path aside = directory_ / name_aside(id);
-  if (system_.rename(file(id), aside) != 0) return system_error(file(id), "put aside", errno);
+  if (system_.rename(file(id), aside) != 0) {
+    if (for_reading_only(errno)) return false;
+    return system_error(file(id), "put aside", errno);
+  }
+  std::error_code ignored;  // then it counts by when it was written
+  std::filesystem::last_write_time(aside, std::filesystem::file_time_type::clock::now(), ignored);
   bound_aside(aside);
-  return sync_directory(directory_, system_);
+  RUNNEL_CHECK_OK(sync_directory(directory_, system_));
+  return true;
 }
 
 // What cannot be listed or removed now is looked at when the next one is put aside.
 void StateFolder::bound_aside(const std::filesystem::path& newest) const {
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> others;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory_, error)) {
-    if (entry.path().extension() == kAsideExtension && entry.path() != newest)
-      others.emplace_back(entry.last_write_time(error), entry.path());
+  std::filesystem::directory_iterator entry(directory_, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unknown;
+    if (name.ends_with(name_aside("")) && entry->path() != newest)
+      others.emplace_back(entry->last_write_time(unknown), entry->path());
   }
   if (others.size() < kMostAside) return;
   std::sort(others.begin(), others.end());

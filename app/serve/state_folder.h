@@ -43,8 +43,9 @@ class StateFolder {
   Result<bool> remove(const std::string& id) const;
 
   /// Renames the file of `id`, which is damaged, so that it is neither read nor written over. One file of an id is kept
-  /// so, and kMostAside in all: the oldest of others go. The disk knows of it when this returns.
-  Status put_aside(const std::string& id) const;
+  /// so, and kMostAside in all: of others those go that were put aside first. The disk knows of it when this returns.
+  /// @return false if the folder is for reading only: the file stays as it is
+  Result<bool> put_aside(const std::string& id) const;
   static constexpr std::size_t kMostAside = 16;
   /// The name of that file in the folder.
   static std::string name_aside(const std::string& id);

@@ -17,6 +17,7 @@
 #include "runtime/model/file_names.h"
 #include "runtime/model/sampling_keys.h"
 #include "runtime/text/chat_template.h"
+#include "runtime/text/token_table.h"
 #include "runtime/text/world_vocabulary.h"
 
 namespace runnel {
@@ -283,7 +284,8 @@ Status set_tokenizer(const BlinkdlShape& shape, const ConvertOptions& options, G
   writer.set("tokenizer.chat_template", std::string("rwkv-world"));
   if (options.chat) {
     RUNNEL_CHECK_OK(check_markers(*options.chat, [&](std::string_view marker) {
-      return std::ranges::find(tokens, marker) != tokens.end();
+      return std::ranges::find(tokens, marker) != tokens.end() &&  // all of them are texts
+             kind_in_chats(marker, TokenKind::normal) == TokenKind::control;
     }));
     chat_format_to_gguf(*options.chat, [&](std::string key, std::string value) {
       writer.set(std::move(key), std::move(value));

@@ -19,14 +19,14 @@ std::uint64_t id_of(const std::vector<float>& state) {
 }
 
 // On the model of `other`.
-Snapshot before_all_of(const SnapshotData& other, const std::vector<float>& state) {
-  auto data = std::make_shared<SnapshotData>();
-  data->model_fingerprint = other.model_fingerprint;
-  data->window_slots = other.window_slots;
-  data->backend = other.backend;
-  data->history_hash = id_of(state);
-  data->state = state;
-  return make_snapshot(std::move(data));
+SnapshotData before_all_of(const SnapshotData& other, const std::vector<float>& state) {
+  SnapshotData data;
+  data.model_fingerprint = other.model_fingerprint;
+  data.window_slots = other.window_slots;
+  data.backend = other.backend;
+  data.history_hash = id_of(state);
+  data.state = state;
+  return data;
 }
 
 }  // namespace
@@ -36,13 +36,16 @@ bool is_before_all(const Snapshot& snapshot) {
 }
 
 Snapshot state_alone(const Snapshot& before_all) {
-  return before_all_of(data_of(before_all), data_of(before_all).state);
+  const SnapshotData& data = data_of(before_all);
+  SnapshotData alone = before_all_of(data, data.state);
+  if (alone == data) return before_all;  // the state lies in memory once
+  return make_snapshot(std::make_shared<SnapshotData>(std::move(alone)));
 }
 
 Result<Snapshot> initial_state(const Snapshot& snapshot,
                                const std::shared_ptr<const Model>& model) {
   if (snapshot.position() != 0)
-    return fail(ErrorCode::invalid_argument, "the snapshot was taken behind ", snapshot.position(),
+    return fail(ErrorCode::invalid_argument, "the snapshot was taken after ", snapshot.position(),
                 " tokens, expected one before the first, such as a tuned state");
   if (!is_before_all(snapshot))
     return fail(ErrorCode::invalid_argument,
@@ -56,7 +59,7 @@ Result<Snapshot> initial_state(const Snapshot& snapshot,
 std::optional<Snapshot> initial_state_of(const Snapshot& pack) {
   const SnapshotData& data = data_of(pack);
   if (data.initial_state.empty()) return std::nullopt;
-  return before_all_of(data, data.initial_state);
+  return make_snapshot(std::make_shared<SnapshotData>(before_all_of(data, data.initial_state)));
 }
 
 std::uint64_t initial_state_id(const Snapshot& initial) { return id_of(data_of(initial).state); }

@@ -111,7 +111,8 @@ struct ConversationStore::Impl {
   Status put_beginning(ConversationId conversation, const Snapshot& initial);
   Result<Beginning> beginning(ConversationId conversation, std::uint64_t model);
   /// The snapshot of a beginning that is not the empty state.
-  /// @return malformed, io or unsupported: without it the conversation cannot begin.
+  /// @return malformed (also if its file is gone), io, unsupported or out_of_memory: without it the conversation cannot
+  ///         begin.
   Result<Snapshot> read_beginning(const Beginning& beginning);
 
   // The following expect the lock, and those that write a transaction.
@@ -133,7 +134,7 @@ struct ConversationStore::Impl {
   /// @return also malformed: one of its numbers is not finite
   Status write_beginning(ConversationId conversation, const Snapshot& initial);
   /// The one of `conversation`, whatever its model; nothing if it began from the empty state.
-  /// @return as read_beginning()
+  /// @return as read_beginning(), but not_found if its file is gone
   Result<std::optional<Snapshot>> any_beginning(ConversationId conversation);
   Result<Snapshot> read_state(const std::string& hash);
   Status write_boundary(MessageId message, const NewBoundary& boundary, std::string& warning);

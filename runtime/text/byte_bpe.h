@@ -17,8 +17,7 @@
 namespace runnel {
 
 /// Text is normalised and cut into words as the PreTokenizer says; within a word the pair of lowest rank merges first,
-/// the leftmost of equals. What merges into a text that is no token is spelled in single bytes again, as llama.cpp has
-/// it.
+/// the leftmost of equals. What merges into a text that is no token is spelled in single bytes again.
 class ByteBpe final : public Tokenizer {
  public:
   /// From `tokenizer.ggml.*` keys with model "gpt2".

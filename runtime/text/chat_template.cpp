@@ -424,10 +424,10 @@ void chat_format_to_gguf(const ChatFormat& format,
 }
 
 Status check_markers(const ChatFormat& format,
-                     const std::function<bool(std::string_view)>& has_token) {
+                     const std::function<bool(std::string_view)>& has_special) {
   if (format.style != ChatStyle::chatml) return {};
   for (const char* marker : {kStart, kEnd}) {
-    if (!has_token(marker))
+    if (!has_special(marker))
       return fail(ErrorCode::unsupported, "chat style chatml: the vocabulary has no special token ",
                   marker);
   }

@@ -63,10 +63,10 @@ void chat_format_to_gguf(const ChatFormat& format,
                          const std::function<void(std::string, std::string)>& set);
 
 /// Whether a vocabulary has the special tokens that `format` marks turns with.
-/// @param has_token  whether this is the text of one of its tokens
+/// @param has_special  whether this is the text of one of its special tokens
 /// @return unsupported, naming the style and the token that is missing
 Status check_markers(const ChatFormat& format,
-                     const std::function<bool(std::string_view)>& has_token);
+                     const std::function<bool(std::string_view)>& has_special);
 
 /// Where the tokens of messages go.
 struct ChatPlace {

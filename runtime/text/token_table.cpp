@@ -86,6 +86,12 @@ Result<const std::vector<std::string>*> read_token_texts(const GgufFile& file,
   return texts;
 }
 
+TokenKind kind_in_chats(std::string_view text, TokenKind kind) {
+  const bool is_text = kind == TokenKind::normal || kind == TokenKind::user_defined;
+  const bool marks = text == "<|im_start|>" || text == "<|im_end|>" || text == "<|endoftext|>";
+  return is_text && marks ? TokenKind::control : kind;
+}
+
 Result<std::vector<TokenKind>> read_token_kinds(const GgufFile& file,
                                                 const std::vector<std::string>& texts,
                                                 TokenRoles& roles) {
@@ -103,14 +109,7 @@ Result<std::vector<TokenKind>> read_token_kinds(const GgufFile& file,
       kinds[i] = static_cast<TokenKind>(type);
     }
   }
-  const auto is_marker = [](std::string_view text) {
-    return text == "<|im_start|>" || text == "<|im_end|>" || text == "<|endoftext|>";
-  };
-  for (std::size_t i = 0; i < texts.size(); ++i) {
-    if ((kinds[i] == TokenKind::normal || kinds[i] == TokenKind::user_defined) &&
-        is_marker(texts[i]))
-      kinds[i] = TokenKind::control;
-  }
+  for (std::size_t i = 0; i < texts.size(); ++i) kinds[i] = kind_in_chats(texts[i], kinds[i]);
   // An end token that is plain text by its kind could be typed by a user; without kinds only the roles tell.
   const auto force = [&](TokenId id) {
     if (id < 0) return;

@@ -75,6 +75,9 @@ Result<std::vector<TokenKind>> read_token_kinds(const GgufFile& file,
                                                 const std::vector<std::string>& texts,
                                                 TokenRoles& roles);
 
+/// The kind that read_token_kinds() gives an entry that the file gives `kind`.
+TokenKind kind_in_chats(std::string_view text, TokenKind kind);
+
 /// Finds texts of special tokens in a text, the longest first.
 class SpecialMatcher {
  public:

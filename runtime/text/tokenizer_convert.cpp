@@ -13,6 +13,7 @@
 #include "runtime/text/chat_template.h"
 #include "runtime/text/json_file.h"
 #include "runtime/text/sentencepiece_proto.h"
+#include "runtime/text/token_table.h"
 #include "runtime/text/tokenizer_json.h"
 #include "runtime/text/world_chat.h"
 #include "runtime/text/world_vocabulary.h"
@@ -267,12 +268,21 @@ Status convert_world(const fs::path& path, std::int32_t vocab_size, Keys& keys) 
   });
 }
 
-/// Whether the vocabulary of these keys has a token of this text that can mark turns.
-bool has_token(const Keys& keys, std::string_view text) {
-  for (const auto& [key, value] : keys.values) {
-    if (key != "tokenizer.ggml.tokens") continue;
-    const auto& tokens = std::get<std::vector<std::string>>(std::get<GgufArray>(value));
-    return std::ranges::find(tokens, text) != tokens.end();
+/// Whether the vocabulary of these keys has a token of this text that can mark turns: Tokenizer::special_id() of it.
+bool has_special(const Keys& keys, std::string_view text) {
+  const auto value = [&](const char* name) -> const GgufValue& {
+    return std::ranges::find(keys.values, name, [](const auto& key) { return key.first; })->second;
+  };
+  const auto& tokens =
+      std::get<std::vector<std::string>>(std::get<GgufArray>(value("tokenizer.ggml.tokens")));
+  const auto& types =
+      std::get<std::vector<std::int32_t>>(std::get<GgufArray>(value("tokenizer.ggml.token_type")));
+  // A sentencepiece model is read with the kinds that it has itself.
+  const bool as_it_is = std::get<std::string>(value("tokenizer.ggml.model")) == "llama";
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    if (tokens[i] != text) continue;
+    const auto kind = static_cast<TokenKind>(types[i]);
+    if ((as_it_is ? kind : kind_in_chats(text, kind)) == TokenKind::control) return true;
   }
   return false;
 }
@@ -288,7 +298,7 @@ Status convert_chat(const Settings& settings, const std::optional<ChatFormat>& s
   if (style) {
     format = *style;
     RUNNEL_CHECK_OK(
-        check_markers(format, [&](std::string_view text) { return has_token(keys, text); }));
+        check_markers(format, [&](std::string_view text) { return has_special(keys, text); }));
   } else if (settings.chat_template.empty()) {
     return {};  // a file without a template is read as plain
   } else {

@@ -9,9 +9,11 @@
 #include <nlohmann/json.hpp>
 
 #include "runnel/session.h"
+#include "runtime/io/snapshot_data.h"
 #include "runtime/model/model_impl.h"
 #include "tests/cli/program.h"
 #include "tests/support/chat_model.h"
+#include "tests/support/initial_state.h"
 #include "tests/support/loaded_model.h"
 #include "tests/support/mixes.h"
 #include "tests/support/model_files.h"
@@ -20,6 +22,7 @@ namespace runnel::test {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using Json = nlohmann::json;
 
 Json json_of(std::vector<std::string> arguments) {
@@ -311,6 +314,52 @@ TEST(SnapshotInspect, SaysPositionModelAndSampling) {
   EXPECT_EQ(j["sampler"]["seed"], 9);
   EXPECT_EQ(j["model_fingerprint"], json_of({"inspect", bare_model()})["fingerprint"]);
   EXPECT_THAT(run_program({"snapshot", "inspect", file}).out, HasSubstr("7 tokens"));
+}
+
+class SnapshotsOfPacks : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    model_ = *Model::load(chat_model(), {.device = "cpu", .threads = 1});
+    initial_ = data_of(random_initial_state(model_)).state;
+  }
+  // Of the same messages and the same state after them.
+  std::string pack(const std::string& name, const std::vector<float>& initial) const {
+    auto data = std::make_shared<SnapshotData>(data_of(random_initial_state(model_)));
+    data->position = 3;
+    data->logits.resize(static_cast<std::size_t>(model_->info().vocab_size));
+    data->context = {.messages = {{"user", "Hello"}}, .tokens = {1, 2, 3}};
+    data->initial_state = initial;
+    const std::string file = (scratch() / name).string();
+    EXPECT_TRUE(make_snapshot(std::move(data)).save(file));
+    return file;
+  }
+
+  std::shared_ptr<const Model> model_;
+  std::vector<float> initial_;
+};
+
+TEST_F(SnapshotsOfPacks, DifferWhereTheirInitialStatesDo) {
+  const std::string one = pack("one.rnlpack", initial_), none = pack("none.rnlpack", {});
+  EXPECT_EQ(run_program({"snapshot", "diff", one, one}).out, "equal\n");
+  const Outcome without = run_program({"snapshot", "diff", one, none});
+  EXPECT_EQ(without.code, 1);
+  EXPECT_THAT(without.out, StartsWith("began from     initial state "));
+  EXPECT_THAT(without.out, HasSubstr(" | the empty state\n"));
+  initial_[5] += 1.0F;
+  const Outcome other = run_program({"snapshot", "diff", one, pack("other.rnlpack", initial_)});
+  EXPECT_EQ(other.code, 1);
+  EXPECT_THAT(other.out, HasSubstr("began from     initial state "));
+  EXPECT_THAT(other.out, HasSubstr("\ninitial state  1 of "));
+}
+
+TEST_F(SnapshotsOfPacks, AreShownWithWhatTheyBeganFrom) {
+  const std::string one = pack("one.rnlpack", initial_), none = pack("none.rnlpack", {});
+  EXPECT_THAT(run_program({"snapshot", "inspect", none}).out,
+              HasSubstr("began from     the empty state\n"));
+  EXPECT_FALSE(json_of({"snapshot", "inspect", none}).contains("initial_state"));
+  EXPECT_THAT(run_program({"snapshot", "inspect", one}).out,
+              HasSubstr("began from     initial state " +
+                        json_of({"snapshot", "inspect", one})["initial_state"].get<std::string>()));
 }
 
 }  // namespace

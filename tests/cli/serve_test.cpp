@@ -173,7 +173,7 @@ TEST_F(CliServe, RefusesToBeginFromALaterSnapshot) {
   const test::Outcome served =
       test::run_program({"serve", test::chat_model(), "--port", "0", "--load", file});
   EXPECT_EQ(served.code, 1);
-  EXPECT_NE(served.err.find("later.snap: the snapshot was taken behind "), std::string::npos)
+  EXPECT_NE(served.err.find("later.snap: the snapshot was taken after "), std::string::npos)
       << served.err;
 }
 

@@ -42,6 +42,13 @@ TEST_F(InitialState, IsTheStateAlone) {
   EXPECT_EQ(data_of(*initial), data_of(expected));
 }
 
+TEST_F(InitialState, IsHeldOnceIfItIsAloneAlready) {
+  const Snapshot alone = state_alone(tuned_);
+  EXPECT_NE(&data_of(alone), &data_of(tuned_)) << "its history is another";
+  EXPECT_EQ(&data_of(state_alone(alone)), &data_of(alone));
+  EXPECT_EQ(&data_of(*initial_state(alone, model_)), &data_of(alone));
+}
+
 TEST_F(InitialState, IsToldApartByItsState) {
   EXPECT_EQ(initial_state_id(tuned_), initial_state_id(test::random_initial_state(model_)));
   EXPECT_NE(initial_state_id(tuned_), initial_state_id(test::random_initial_state(model_, 8)));
@@ -53,7 +60,7 @@ TEST_F(InitialState, OtherSnapshotsAreRefused) {
   const TokenId tokens[] = {1, 2, 3};
   ASSERT_TRUE(session->prefill(tokens));
   EXPECT_EQ(refusal(*session->snapshot()),
-            "the snapshot was taken behind 3 tokens, expected one before the first, such as a "
+            "the snapshot was taken after 3 tokens, expected one before the first, such as a "
             "tuned state");
   EXPECT_EQ(refusal(with([](SnapshotData& data) {
               data.context.messages = {{"system", "Be kind."}};

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <cerrno>
 #include <functional>
+#include <new>
+#include <stdexcept>
 #include <thread>
 
 #include "app/serve/kept_states.h"
@@ -171,6 +173,33 @@ TEST_F(StateSchedules, AStateThatIsLostIsSaidToBe) {
   got = states->take("c", {});
   ASSERT_TRUE(std::holds_alternative<KeptStates::Taken>(got));
   EXPECT_TRUE(std::get<KeptStates::Taken>(got).forgotten) << "others are told still";
+}
+
+TEST_F(StateSchedules, AStateThatMemoryDoesNotSufficeToWriteIsKept) {
+  const auto states = open(false);
+  const auto first = answer(*states, "c");
+  ASSERT_TRUE(std::holds_alternative<StateMark>(first));
+  disk_.calls = disk_.at = 0;
+  disk_.then = [] { throw std::bad_alloc(); };
+  const auto failed = states->save("c");
+  ASSERT_TRUE(std::holds_alternative<HttpError>(failed));
+  EXPECT_EQ(std::get<HttpError>(failed).status, 507);
+  EXPECT_TRUE(std::holds_alternative<StateMark>(states->save("c")));
+  EXPECT_EQ(files(), 1U);
+}
+
+TEST_F(StateSchedules, NobodyWaitsForWhatAnExceptionEnded) {
+  const auto states = open(false);
+  ASSERT_TRUE(std::holds_alternative<StateMark>(answer(*states, "c")));
+  disk_.then = [] { throw std::runtime_error("the disk is gone"); };
+  disk_.calls = disk_.at = 0;
+  EXPECT_THROW(static_cast<void>(states->save("c")), std::runtime_error);
+  EXPECT_TRUE(std::holds_alternative<StateMark>(answer(*states, "c"))) << "it begins anew";
+  for (const char* other : {"d", "e", "f"}) answer(*states, other);
+  disk_.calls = disk_.at = 0;
+  EXPECT_THROW(answer(*states, "g"), std::runtime_error) << "it needs the room of c";
+  for (const char* id : {"c", "g"})
+    EXPECT_TRUE(std::holds_alternative<StateMark>(answer(*states, id))) << id;
 }
 
 TEST_F(StateSchedules, AFullDiskStillDeletes) {

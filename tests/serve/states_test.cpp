@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <fstream>
 
 #include "app/serve/state_folder.h"
@@ -180,17 +181,27 @@ TEST_F(ServeStates, ADamagedFileIsPutAsideAndItIsSaid) {
 
 TEST_F(ServeStates, WhatIsPutAsideIsBounded) {
   constexpr int kDamaged = static_cast<int>(serve::StateFolder::kMostAside) + 4;
-  for (int i = 0; i < kDamaged; ++i)
-    std::ofstream(folder_ / ("c" + std::to_string(i) + ".state")) << "damaged";
+  std::ofstream(folder_ / "keep.damaged") << "somebody else's";
+  const auto now = std::filesystem::file_time_type::clock::now();
+  for (int i = 0; i < kDamaged; ++i) {
+    const std::filesystem::path file = folder_ / ("c" + std::to_string(i) + ".state");
+    std::ofstream(file) << "damaged";
+    std::filesystem::last_write_time(file, now - std::chrono::hours(i));
+  }
   start({.states = folder_});
   for (int i = 0; i < kDamaged; ++i) say("c" + std::to_string(i), "one");
   const std::vector<std::string> all = files();
-  EXPECT_EQ(static_cast<std::size_t>(std::count_if(
-                all.begin(), all.end(), [](auto& name) { return name.ends_with(".damaged"); })),
-            serve::StateFolder::kMostAside);
-  EXPECT_TRUE(std::filesystem::exists(
-      folder_ / serve::StateFolder::name_aside("c" + std::to_string(kDamaged - 1))))
-      << "the newest stays";
+  EXPECT_EQ(
+      static_cast<std::size_t>(std::count_if(
+          all.begin(), all.end(), [](auto& name) { return name.ends_with(".state.damaged"); })),
+      serve::StateFolder::kMostAside);
+  for (int i = 0; i < kDamaged; ++i) {
+    EXPECT_EQ(
+        std::filesystem::exists(folder_ / serve::StateFolder::name_aside("c" + std::to_string(i))),
+        i >= 4)
+        << i << ": those stay that were put aside last, whenever they were written";
+  }
+  EXPECT_TRUE(std::filesystem::exists(folder_ / "keep.damaged"));
 }
 
 TEST_F(ServeStates, DeletingAConversationDeletesWhatWasPutAside) {
@@ -310,6 +321,27 @@ TEST_F(ServeStates, AFolderForReadingOnlyIsReadOnly) {
   EXPECT_NE(deleted.raw.find("Read-only file system"), std::string::npos) << deleted.raw;
   ASSERT_TRUE(disk.make_read_only(false)) << "so that it can end well";
   stop();
+}
+
+TEST_F(ServeStates, ADamagedFileInAFolderForReadingOnlyStaysAndItsConversationBeginsAnew) {
+  const test::SmallDisk disk(1 << 20);
+  RUNNEL_NEEDS_DISK(disk);
+  std::ofstream(disk.path() / "c.state") << "damaged";
+  ASSERT_TRUE(disk.make_read_only());
+  std::vector<std::string> notes;
+  start({.states = disk.path(), .autosave = false, .note = [&](const std::string& note) {
+           notes.push_back(note);
+         }});
+  const Reply first = say("c", "one");
+  ASSERT_EQ(first.status, 200) << first.raw;
+  EXPECT_EQ(first.body.at("conversation").at("begun"), true);
+  EXPECT_EQ(say("c", "two").body.at("conversation").at("cached_tokens"), position(first));
+  EXPECT_EQ(test::read_text(disk.path() / "c.state"), "damaged");
+  ASSERT_TRUE(disk.make_read_only(false)) << "so that it can end well";
+  stop();
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_NE(notes[0].find("; its file stays, the folder is for reading only"), std::string::npos)
+      << notes[0];
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include "runtime/text/chat_template.h"
 #include "runtime/text/pre_tokenizer.h"
+#include "runtime/text/sentencepiece_proto.h"
 #include "tests/text/tokenizer_fixture.h"
 
 namespace runnel {
@@ -243,6 +244,49 @@ TEST(TokenizerConvert, AStyleThatTheVocabularyCannotServeIsRefused) {
     EXPECT_EQ(done.error().message,
               "chat style chatml: the vocabulary has no special token <|im_start|>");
   }
+}
+
+// The markers as tokens of `kind` of a sentencepiece model.
+std::string sentencepiece_with_markers(TokenKind kind) {
+  auto model = *SentencepieceModel::parse(test::read_data("sentencepiece/tokenizer.model"));
+  for (const char* marker : {"<|im_start|>", "<|im_end|>"})
+    model.pieces.push_back({.text = marker, .kind = kind});
+  return model.serialize();
+}
+
+TEST(TokenizerConvert, AStyleWhoseMarkersAreTextIsRefused) {
+  for (const TokenKind kind : {TokenKind::control, TokenKind::user_defined, TokenKind::normal}) {
+    const TemporaryDirectory directory;
+    directory.file("tokenizer.model", sentencepiece_with_markers(kind));
+    GgufWriter writer;
+    const auto done = tokenizer_to_gguf(directory.path(), 5000, writer,
+                                        ChatFormat{ChatStyle::chatml, "Be brief.", {}, {}});
+    ASSERT_EQ(done.has_value(), kind == TokenKind::control) << static_cast<int>(kind);
+    if (done) {
+      const auto loaded = Tokenizer::from_gguf(*written(directory, writer), 5000);
+      ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+      EXPECT_GE((*loaded)->special_id("<|im_start|>"), 0);
+    } else {
+      EXPECT_EQ(done.error().message,
+                "chat style chatml: the vocabulary has no special token <|im_start|>");
+    }
+  }
+}
+
+TEST(TokenizerConvert, MarkersThatLoadingMakesSpecialServeAStyle) {
+  const TemporaryDirectory directory;
+  json root = small_json();
+  root["added_tokens"] = json::array({root["added_tokens"][1]});
+  root["added_tokens"][0]["special"] = false;
+  directory.file("tokenizer.json", root.dump());
+  GgufWriter writer;
+  const auto done = tokenizer_to_gguf(directory.path(), 64, writer,
+                                      ChatFormat{ChatStyle::chatml, "Be brief.", {}, {}});
+  ASSERT_TRUE(done.has_value()) << done.error().message;
+  const auto loaded = Tokenizer::from_gguf(*written(directory, writer), 64);
+  ASSERT_TRUE(loaded.has_value()) << loaded.error().message;
+  for (const char* marker : {"<|im_start|>", "<|im_end|>"})
+    EXPECT_GE((*loaded)->special_id(marker), 0) << marker;
 }
 
 TEST(TokenizerConvert, ATemplateProcessorNamesTheBeginToken) {

@@ -265,7 +265,7 @@ void GenerationWorker::openPlace(const QString& file) {
     RUNNEL_TRY(const Snapshot pack, Snapshot::load(file.toStdString()));
     RUNNEL_TRY(ConversationStore store, m_store->get());
     const std::string name = QFileInfo(file).completeBaseName().toStdString();
-    // A state that nothing was said behind means nothing to another model.
+    // A state before anything was said means nothing to another model.
     if (m_model != nullptr &&
         (pack.model_fingerprint() == m_model->info().fingerprint || is_before_all(pack))) {
       RUNNEL_TRY(const Conversation made,

@@ -283,7 +283,8 @@ typedef struct runnel_conversation_options {
   const char* system; /* the system prompt of a conversation that is made; NULL: the model's own */
   const runnel_snapshot*
       pack; /* of runnel_pack_make(): begin after it; `system` is then ignored. Or a snapshot before
-                                    the first token, such as a tuned state: begin from it */
+                                    the first token, such as a tuned state: begin from it, with
+                                    `system`. RUNNEL_MISMATCH if such a state is of another model */
   void (*on_progress)(uint64_t done, uint64_t total, void* user); /* tokens that are read again */
   void* user;
   const runnel_stop* stop; /* RUNNEL_CANCELLED where nothing stays; may be NULL */
