@@ -84,8 +84,8 @@ class KeptStates {
   /// reserved until give_back() or release().
   /// @param expect  where the client takes it to stand
   /// @return 409 while another request has it, or if its file is of another model or began from another initial state:
-  ///         that stays as it is; 412 if it stands elsewhere; 500 if its file cannot be read. A damaged file is put aside,
-  ///         unless the folder is for reading only, and counts as not there.
+  ///         that stays as it is; 412 if it stands elsewhere; 500 if its file cannot be read. A damaged file is put
+  ///         aside, unless the folder is for reading only, and counts as not there.
   std::variant<Taken, HttpError> take(const std::string& id, const Expectation& expect);
 
   /// Ends a reservation. What changed gets a new generation and, with autosave,

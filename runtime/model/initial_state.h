@@ -15,8 +15,9 @@ namespace runnel {
 /// Whether it was taken before the first token and has no messages either.
 bool is_before_all(const Snapshot& snapshot);
 
-/// The state of such a snapshot and nothing else of it: no sampler, no texts. Itself if it has nothing else. Its history hash, with which the hashes of
-/// what is read from here begin, is initial_state_id(): they differ from those of the same tokens after another state.
+/// The state of such a snapshot and nothing else of it: no sampler, no texts. The snapshot itself if it has nothing
+/// else. Its history hash, with which the hashes of what is read from here begin, is initial_state_id(): they differ
+/// from those of the same tokens after another state.
 Snapshot state_alone(const Snapshot& before_all);
 
 /// The same for `model`.

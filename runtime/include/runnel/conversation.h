@@ -57,8 +57,8 @@ struct NewConversation {
   std::string name;
   std::string system;  ///< the system prompt; empty: the model's own
   /// A state pack (make_pack, Conversation::pack): begin after it; `system` is ignored. Or a snapshot before the first
-  /// token, such as a tuned state: begin from it, with `system`, and again whenever it goes back before its first message;
-  /// such a state of another model is a mismatch.
+  /// token, such as a tuned state: begin from it, with `system`, and again whenever it goes back before its first
+  /// message; such a state of another model is a mismatch.
   std::optional<Snapshot> pack;
 };
 
@@ -72,9 +72,9 @@ struct ReplayOptions {
 /// handles, in several processes, may have the same conversation open: each continues from its own head, and their
 /// additions become branches.
 ///
-/// Every call may fail as ConversationStore's and as Session's do. In a conversation that began from a state, open, rewind,
-/// edit, pack and whatever else begins there again fail with malformed, io or unsupported if that state is lost or cannot
-/// be read. After a failure, and after a stop that saved nothing, the handle is where it was before.
+/// Every call may fail as ConversationStore's and as Session's do. In a conversation that began from a state, open,
+/// rewind, edit, pack and whatever else begins there again fail with malformed, io or unsupported if that state is lost
+/// or cannot be read. After a failure, and after a stop that saved nothing, the handle is where it was before.
 class RUNNEL_API Conversation {
  public:
   /// @return of `made.pack`: invalid_argument for a later snapshot without messages, malformed for a message of another

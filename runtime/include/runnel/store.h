@@ -295,8 +295,8 @@ class RUNNEL_API ConversationStore {
   /// A new conversation of the messages of a state pack (make_pack, Conversation::pack), which no model has read yet: what
   /// is done with a pack that belongs to another model. Conversation::create begins with one that fits.
   /// A snapshot before the first token makes one that begins from its state, on its model.
-  /// @return invalid_argument if it is a later snapshot without messages; malformed if a message is of another role than
-  ///         a chat has; io if the state that it begins from cannot be written
+  /// @return invalid_argument if it is a later snapshot without messages; malformed if a message is of another role
+  ///         than a chat has; io if the state that it begins from cannot be written
   Result<ConversationId> add_pack(const Snapshot& pack, std::string_view name);
 
   /// Copies every conversation and message that can still be read from the damaged library `file` into this one; they
