@@ -181,15 +181,12 @@ Result<int> run_with_tools(const Options& o, Session& session, GenerationOptions
   const auto is_closed = [&] {
     return !session.recent_tokens().empty() && model.is_end(session.recent_tokens().back());
   };
-  const bool closed_before = is_closed();
-  const std::string unread_before(session.unread_text());
   while (true) {
-    const bool closed = is_closed();
     RUNNEL_TRY(ChatReading reading,
-               model.read_chat(talk, read, closed, session.unread_text(), tools));
+               model.read_chat(talk, read, is_closed(), session.unread_text(), tools));
     if (reading.kept < read) {
       RUNNEL_CHECK_OK(session.restore(start));
-      RUNNEL_TRY(reading, model.read_chat(talk, 0, closed_before, unread_before, tools));
+      RUNNEL_TRY(reading, model.read_chat(talk, 0, is_closed(), session.unread_text(), tools));
     }
     ShownCalls calls(model, called + 1);
     GenerationResult result;

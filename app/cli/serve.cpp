@@ -14,7 +14,6 @@
 #include <memory>
 #include <string>
 #include <thread>
-#include <utility>
 
 #include "app/cli/command.h"
 #include "app/cli/model_options.h"
@@ -88,7 +87,7 @@ void allow_connections(std::size_t connections) {
 Result<Snapshot> load_initial(const std::string& file, const std::shared_ptr<const Model>& model) {
   RUNNEL_TRY(const Snapshot loaded, load_start(file, model));
   Result<Snapshot> initial = initial_state(loaded, model);
-  if (!initial) return with_context(std::move(initial).error(), printable(file) + ": ");
+  if (!initial) return of_file(initial.error(), file);
   return initial;
 }
 

@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <fstream>
 #include <stdexcept>
 
 #include "tests/support/chat_model.h"
@@ -21,6 +22,11 @@ constexpr std::chrono::seconds kTimeout{10};
 }  // namespace
 
 void Serving::write_model(const std::filesystem::path& file) const { write_chat_model(file); }
+
+void Serving::use_template(std::string_view text) {
+  chat_template_ = (directory_.path() / "t.jinja").string();
+  std::ofstream(chat_template_) << text;
+}
 
 const std::shared_ptr<const Model>& Serving::model() {
   if (!model_) {

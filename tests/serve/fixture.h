@@ -9,6 +9,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -32,6 +33,12 @@ struct Reply {
   /// The value of a header, empty if there is none.
   std::string header(const std::string& name) const;
 };
+
+/// Lays out the last message as it is and all before it anew.
+inline constexpr std::string_view kLastAloneTemplate =
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{{ m.content if loop.last else '(said)' }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 class Serving : public ::testing::Test {
  protected:
@@ -73,6 +80,8 @@ class Serving : public ::testing::Test {
 
   TemporaryDirectory directory_;
   std::string chat_template_;  // a file, before the first start(); empty: the model's own
+  /// Makes a file of `text` the chat template.
+  void use_template(std::string_view text);
 
  private:
   std::shared_ptr<const Model> model_;

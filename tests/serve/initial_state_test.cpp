@@ -2,8 +2,6 @@
 // A server that begins everything from a state before the first token, such as a tuned one.
 #include "tests/support/initial_state.h"
 
-#include <fstream>
-
 #include "tests/serve/fixture.h"
 #include "tests/support/chat_model.h"
 
@@ -84,11 +82,7 @@ TEST_F(ServeInitialState, ConversationsBeginFromItAndGoOnAfterARestart) {
 }
 
 TEST_F(ServeInitialState, AConversationThatIsReadAnewBeginsFromItAgain) {
-  chat_template_ = (directory_.path() / "t.jinja").string();
-  std::ofstream(chat_template_)
-      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
-         "{{ m.content if loop.last else '(said)' }}<|im_end|>\n{% endfor %}"
-         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  use_template(test::kLastAloneTemplate);
   start_from();
   Json talk = {{"conversation", "talk"}, {"max_tokens", 8}};
   const Reply first = chat("Hello", talk);

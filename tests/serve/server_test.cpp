@@ -490,8 +490,7 @@ TEST_F(Serve, TheBestOfSeveralIsTheLikeliest) {
 }
 
 TEST_F(Serve, ThoughtsOfATemplateAreReasoningContent) {
-  chat_template_ = (directory_.path() / "t.jinja").string();
-  std::ofstream(chat_template_) << test::kThinkingTemplate;
+  use_template(test::kThinkingTemplate);
   start();
   // The model's noise never closes its thought.
   const Reply thinking = chat("Hello", {{"max_tokens", 8}});
@@ -658,11 +657,10 @@ TEST_F(Serve, EmbeddingsAreMadeBesideRunningAnswers) {
 }
 
 TEST_F(Serve, TurnsThatATemplateLaysOutAnewAreReadAgainAndItIsSaid) {
-  chat_template_ = (directory_.path() / "t.jinja").string();
-  std::ofstream(chat_template_)
-      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
-         "{{ m.content if m.role == 'user' else '(said)' }}<|im_end|>\n{% endfor %}"
-         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  use_template(
+      "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+      "{{ m.content if m.role == 'user' else '(said)' }}<|im_end|>\n{% endfor %}"
+      "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}");
   start();
   const Json keep = {{"conversation", "talk"}, {"max_tokens", 5}};
   const Reply first = chat("Hello", keep);
@@ -694,11 +692,7 @@ TEST_F(Serve, TurnsThatATemplateLaysOutAnewAreReadAgainAndItIsSaid) {
 }
 
 TEST_F(Serve, WhereNoMessageStaysAsItWasAConversationIsReadFromItsBeginning) {
-  chat_template_ = (directory_.path() / "t.jinja").string();
-  std::ofstream(chat_template_)
-      << "{% for m in messages %}<|im_start|>{{ m.role }}\n"
-         "{{ m.content if loop.last else '(said)' }}<|im_end|>\n{% endfor %}"
-         "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+  use_template(test::kLastAloneTemplate);
   start();
   Json talk = {{"conversation", "talk"}, {"max_tokens", 5}};
   const Reply first = chat("Hello", talk);
