@@ -172,11 +172,11 @@ void solve_block(const Group* groups, const float* q, Fields& f) {
   double ax = 0;
   double bx = 0;  // normal equations of x ~ d * (scale q) - dmin * min
   for (int i = 0; i < kSuperBlock; ++i) {
-    const Group& group = groups[i / kGroup];
-    const double w = group.weight[i % kGroup];
-    const double x = group.x[i % kGroup];
-    const double a = static_cast<double>(f.scale[i / kGroup]) * static_cast<double>(q[i]);
-    const double b = f.min[i / kGroup];
+    const int g = i / kGroup;
+    const double w = groups[g].weight[i % kGroup];
+    const double x = groups[g].x[i % kGroup];
+    const double a = static_cast<double>(f.scale[g]) * static_cast<double>(q[i]);
+    const double b = f.min[g];
     aa += w * a * a;
     ab += w * a * b;
     bb += w * b * b;
