@@ -149,17 +149,21 @@ struct GroupStream {
   }
 };
 
-// A format is a cursor over the groups of one tile, lanes [sub * kLanes, + kLanes), and what one
-// group adds to the accumulators.
+// A format is a cursor over the groups of one tile, lanes [sub * kLanes, + kLanes), and what one group adds to the
+// accumulators. next() unpacks a group and goes on; where codes are bytes, a kernel can instead take them from byte_codes() a
+// step at a time, with load_scales() and step().
 template <int W>
 struct Q8_0 {
   GroupStream<W, kQ8_0Group> stream;
   Q8_0(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 2) {}
   RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
+  RUNNEL_INLINE const uint8_t* byte_codes() const { return stream.codes; }
+  RUNNEL_INLINE void load_scales(Weights& w) const { w.scale = load_f16(as_halves(stream.scales)); }
+  RUNNEL_INLINE void step() { stream.step(); }
   RUNNEL_INLINE void next(Weights& w) {
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(stream.codes + 64 * s); });
-    w.scale = load_f16(as_halves(stream.scales));
-    stream.step();
+    load_scales(w);
+    step();
   }
   static constexpr int kMax = 255;
   // A code less this is the signed weight: what start() takes off as a sum.
@@ -466,14 +470,19 @@ struct Wide {
   GroupStream<W, kWideGroup> stream;
   Wide(const uint8_t* tile, int sub) : stream(tile, sub * kLanes * 4, sub * kLanes * 4) {}
   RUNNEL_INLINE void prefetch_ahead() const { stream.prefetch_ahead(); }
-  RUNNEL_INLINE void next(Weights& w) {
-    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(stream.codes + 64 * s); });
+  RUNNEL_INLINE const uint8_t* byte_codes() const { return stream.codes; }
+  RUNNEL_INLINE void load_scales(Weights& w) const {
     const auto* const scales = reinterpret_cast<const float*>(stream.scales);
     w.scale = load(scales);
     w.offset[0] = load(scales + kTileRows);
     w.other = load(scales + 2 * kTileRows);
     w.offset[1] = load(scales + 3 * kTileRows);
-    stream.step();
+  }
+  RUNNEL_INLINE void step() { stream.step(); }
+  RUNNEL_INLINE void next(Weights& w) {
+    unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA { w.w[s] = q8_codes(stream.codes + 64 * s); });
+    load_scales(w);
+    step();
   }
   static constexpr int kHalfMax = 255;
   template <int kHalf>

@@ -88,6 +88,27 @@ RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<W>& a, F 
   }
 }
 
+/// What Format::add() adds for one token, to both halves of a tile's rows.
+template <class Format>
+RUNNEL_INLINE void add_bytes(const uint8_t* codes, const Weights (&w)[2], const Group<1>& a,
+                             F (&acc)[2][1]) {
+  if constexpr (requires { Format::kMax; }) {
+    I c[2] = {Format::start(a, 0), Format::start(a, 0)};
+    dot_bytes<0, 8>(c, codes, a.q[0]);
+    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
+      acc[h][0] = fma(mul(to_float(c[h]), splat(a.d[0])), w[h].scale, acc[h][0]);
+    });
+  } else {
+    I c0[2] = {Format::template start<0>(a, 0), Format::template start<0>(a, 0)};
+    I c1[2] = {Format::template start<1>(a, 0), Format::template start<1>(a, 0)};
+    dot_bytes<0, 4>(c0, codes, a.q[0]);
+    dot_bytes<4, 4>(c1, codes, a.q[0]);
+    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
+      acc[h][0] = Format::finish(acc[h][0], c0[h], c1[h], w[h], a, 0);
+    });
+  }
+}
+
 /// Tile i of one pack.
 template <int W, template <int> class Format>
 void both_halves(const MatmulArgs& m, int i) {
@@ -98,11 +119,20 @@ void both_halves(const MatmulArgs& m, int i) {
   unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { acc[j % 2][j / 2] = splat(0); });
   const int groups = m.cols / 32;
   for (int g = 0; g < groups; ++g) {
-    Unpacked<Format<W>> w;
     upper.prefetch_ahead();
-    unpack(upper, 0, w);
-    unpack(lower, 1, w);
-    add_unpacked<Format<W>>(w, acts[g], acc);
+    if constexpr (W == 1 && requires { upper.byte_codes(); }) {
+      Weights w[2];
+      upper.load_scales(w[0]);
+      lower.load_scales(w[1]);
+      add_bytes<Format<1>>(upper.byte_codes(), w, acts[g], acc);
+      upper.step();
+      lower.step();
+    } else {
+      Unpacked<Format<W>> w;
+      unpack(upper, 0, w);
+      unpack(lower, 1, w);
+      add_unpacked<Format<W>>(w, acts[g], acc);
+    }
   }
   float* const out = m.out + i * kTileRows;
   unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {

@@ -136,6 +136,16 @@ RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)
     });
   });
 }
+template <int kFirst, int kSteps>
+RUNNEL_INLINE void dot_bytes(I (&c)[2], const uint8_t* codes, const int8_t* a) {
+  unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    constexpr int kStep = kFirst + decltype(i)::value;
+    const B x = four(a + 4 * kStep);
+    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
+      c[h] = dot_step<255>(c[h], q8_codes(codes + 64 * kStep + 4 * kLanes * h), x);
+    });
+  });
+}
 #else
 inline I pair_products(B w, B a) { return _mm256_maddubs_epi16(w, a); }
 inline I add_pairs(I a, I b) { return _mm256_add_epi16(a, b); }

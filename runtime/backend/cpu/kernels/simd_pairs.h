@@ -80,5 +80,23 @@ RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)
   });
 }
 
+/// c[h] += codes of half h of a tile's rows * activations a, steps [kFirst, kFirst + kSteps), for codes that are bytes: in two
+/// parts each, made when they are needed, since those of a group find no room in the registers together.
+template <int kFirst, int kSteps>
+RUNNEL_INLINE void dot_bytes(I (&c)[2], const uint8_t* codes, const int8_t* a) {
+  I low[2] = {splat_int(0), splat_int(0)}, high[2] = {splat_int(0), splat_int(0)};
+  unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    constexpr int kStep = kFirst + decltype(i)::value;
+    const B x = four(a + 4 * kStep);
+    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
+      const B w = q8_codes(codes + 64 * kStep + 4 * kLanes * h);
+      low[h] = add_in_order(low[h], pair_products(low_half(w), x));
+      high[h] = add_in_order(high[h], pair_products(high_half(w), x));
+    });
+  });
+  unroll<2>([&](auto h)
+                RUNNEL_INLINE_LAMBDA { c[h] = add_wide<16>(add_wide<1>(c[h], low[h]), high[h]); });
+}
+
 }  // namespace
 }  // namespace runnel::cpu::RUNNEL_ISA
