@@ -5,7 +5,8 @@
 // Several packs: codes and scales of a tile are unpacked once for all of them, a chunk of its inputs after the other, which
 // stays in the first cache while the packs come from the second (packs of more than some 5,000 inputs, from the third).
 // Bound, for each group of 32 inputs, 4 tokens and 16 rows without VNNI: 8 chains of 8 products, 7 additions of 16 bits and 5
-// instructions that end a group (minima one more, codes above 15 more, those above 63 twice as many products).
+// instructions that end a group (minima one more, codes above 15 more); codes of bytes 8 chains of 8 signs, products, sums of
+// pairs and additions, and three that end a group.
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {
@@ -13,15 +14,15 @@ namespace {
 
 static_assert(kBothHalves && kTileRows == 2 * kLanes);
 
-/// A group of a tile, by halves of its rows. Codes that products take in two parts lie as their low and high four bits.
-template <int kParts>
+/// A group of a tile, by halves of its rows. Codes that products take by sign lie as signed weights and their magnitudes.
+template <bool kBySign>
 struct UnpackedGroup {
   Weights half[2];
 };
 template <>
-struct UnpackedGroup<2> {
+struct UnpackedGroup<true> {
   Weights half[2];
-  B high[2][8];
+  B magnitude[2][8];
 };
 
 /// The largest code of a format.
@@ -34,17 +35,29 @@ constexpr int largest_code() {
   }
 }
 template <class Format>
-using Unpacked = UnpackedGroup<kCodeParts<largest_code<Format>()>>;
+using Unpacked = UnpackedGroup<kProductsBySign<largest_code<Format>()>>;
 
 template <class Format>
 RUNNEL_INLINE void unpack(Format& rows, int half, Unpacked<Format>& to) {
   Weights& w = to.half[half];
   rows.next(w);
-  if constexpr (requires { to.high; }) {
+  if constexpr (requires { to.magnitude; }) {
     unroll<8>([&](auto s) RUNNEL_INLINE_LAMBDA {
-      to.high[half][s] = high_half(w.w[s]);
-      w.w[s] = low_half(w.w[s]);
+      w.w[s] = signed_weights(w.w[s]);
+      to.magnitude[half][s] = magnitudes(w.w[s]);
     });
+  }
+}
+
+/// What the sum of a group's products begins with: kHalf 0 or 1 of its inputs, or all of them (2).
+template <class Format, int kHalf = 2, int W>
+RUNNEL_INLINE I start_of(const Group<W>& a, int t) {
+  if constexpr (kProductsBySign<largest_code<Format>()>) {
+    return splat_int(0);  // weights are signed
+  } else if constexpr (kHalf == 2) {
+    return Format::start(a, t);
+  } else {
+    return Format::template start<kHalf>(a, t);
   }
 }
 
@@ -53,11 +66,22 @@ template <class Format, int kFirst, int kSteps, int W>
 RUNNEL_INLINE void dot_unpacked(I (&c)[2 * W], const Unpacked<Format>& w, const Group<W>& a) {
   const int8_t* q[W];
   unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA { q[t] = a.q[t]; });
-  if constexpr (requires { w.high; }) {
-    dot_part<15, 1, kFirst, kSteps, W>(c, w.half[0].w, w.half[1].w, q);
-    dot_part<15, 16, kFirst, kSteps, W>(c, w.high[0], w.high[1], q);
+  if constexpr (requires { w.magnitude; }) {
+    unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
+      constexpr int kStep = kFirst + decltype(i)::value;
+      const B m0 = w.magnitude[0][kStep], m1 = w.magnitude[1][kStep];
+      unroll<W>([&](auto t) RUNNEL_INLINE_LAMBDA {
+        const B x = four(q[t] + 4 * kStep);
+        I upper = products_by_sign(w.half[0].w[kStep], m0, x);
+        I lower = products_by_sign(w.half[1].w[kStep], m1, x);
+        asm("" : "+" RUNNEL_REGISTER(upper), "+" RUNNEL_REGISTER(lower));
+        c[2 * t] = add_wide<1>(c[2 * t], upper);
+        c[2 * t + 1] = add_wide<1>(c[2 * t + 1], lower);
+        asm("" : "+" RUNNEL_REGISTER(c[2 * t]), "+" RUNNEL_REGISTER(c[2 * t + 1]));
+      });
+    });
   } else {
-    dot_part<largest_code<Format>(), 1, kFirst, kSteps, W>(c, w.half[0].w, w.half[1].w, q);
+    dot_part<largest_code<Format>(), kFirst, kSteps, W>(c, w.half[0].w, w.half[1].w, q);
   }
 }
 
@@ -66,7 +90,7 @@ template <class Format, int W>
 RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<W>& a, F (&acc)[2][W]) {
   if constexpr (requires { Format::kMax; }) {
     I c[2 * W];
-    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c[j] = Format::start(a, j / 2); });
+    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c[j] = start_of<Format>(a, j / 2); });
     dot_unpacked<Format, 0, 8>(c, w, a);
     unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
       F& sum = acc[j % 2][j / 2];
@@ -75,11 +99,9 @@ RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<W>& a, F 
     });
   } else {
     I c0[2 * W], c1[2 * W];
-    unroll<2 * W>([&](auto j)
-                      RUNNEL_INLINE_LAMBDA { c0[j] = Format::template start<0>(a, j / 2); });
+    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c0[j] = start_of<Format, 0>(a, j / 2); });
     dot_unpacked<Format, 0, 4>(c0, w, a);
-    unroll<2 * W>([&](auto j)
-                      RUNNEL_INLINE_LAMBDA { c1[j] = Format::template start<1>(a, j / 2); });
+    unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c1[j] = start_of<Format, 1>(a, j / 2); });
     dot_unpacked<Format, 4, 4>(c1, w, a);
     unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
       F& sum = acc[j % 2][j / 2];
@@ -93,14 +115,14 @@ template <class Format>
 RUNNEL_INLINE void add_bytes(const uint8_t* codes, const Weights (&w)[2], const Group<1>& a,
                              F (&acc)[2][1]) {
   if constexpr (requires { Format::kMax; }) {
-    I c[2] = {Format::start(a, 0), Format::start(a, 0)};
+    I c[2] = {start_of<Format>(a, 0), start_of<Format>(a, 0)};
     dot_bytes<0, 8>(c, codes, a.q[0]);
     unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
       acc[h][0] = fma(mul(to_float(c[h]), splat(a.d[0])), w[h].scale, acc[h][0]);
     });
   } else {
-    I c0[2] = {Format::template start<0>(a, 0), Format::template start<0>(a, 0)};
-    I c1[2] = {Format::template start<1>(a, 0), Format::template start<1>(a, 0)};
+    I c0[2] = {start_of<Format, 0>(a, 0), start_of<Format, 0>(a, 0)};
+    I c1[2] = {start_of<Format, 1>(a, 0), start_of<Format, 1>(a, 0)};
     dot_bytes<0, 4>(c0, codes, a.q[0]);
     dot_bytes<4, 4>(c1, codes, a.q[0]);
     unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {

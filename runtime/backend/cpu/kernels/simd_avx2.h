@@ -113,7 +113,7 @@ inline B four(const int8_t* a) {
 
 #if defined(__AVXVNNI__)
 template <int kMax>
-constexpr int kCodeParts = 1;
+constexpr bool kProductsBySign = false;
 template <int kMax>
 inline I dot_step(I acc, B w, B a) {
   return _mm256_dpbusd_avx_epi32(acc, w, a);
@@ -123,10 +123,9 @@ inline I dot(I acc, const B* w, const int8_t* a) {
   for (int s = 0; s < kSteps; ++s) acc = dot_step<kMax>(acc, w[s], four(a + 4 * s));
   return acc;
 }
-template <int kMax, int kFactor, int kFirst, int kSteps, int K>
+template <int kMax, int kFirst, int kSteps, int K>
 RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
                             const int8_t* const (&a)[K]) {
-  static_assert(kFactor == 1);
   unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
     constexpr int kStep = kFirst + decltype(i)::value;
     unroll<K>([&](auto t) RUNNEL_INLINE_LAMBDA {
@@ -158,6 +157,32 @@ inline I add_wide(I acc, I pairs) {
 #include "runtime/backend/cpu/kernels/simd_pairs.h"
 namespace runnel::cpu::RUNNEL_ISA {
 namespace {
+
+/// Whether codes go into products as magnitudes whose signs the other factor takes: two products of codes up to 255 do not fit
+/// 16 bits, of magnitudes up to 128 and activations up to 127 they just do.
+template <int kMax>
+constexpr bool kProductsBySign = kMax == 255;
+/// The weights of codes up to 255, which are 128 above them.
+inline B signed_weights(B codes) { return _mm256_xor_si256(codes, _mm256_set1_epi8(-128)); }
+inline B magnitudes(B weights) { return _mm256_abs_epi8(weights); }
+inline I products_by_sign(B weights, B magnitudes, B a) {
+  return pair_products(magnitudes, _mm256_sign_epi8(a, weights));
+}
+
+/// c[h] += weights of half h of a tile's rows * activations a, steps [kFirst, kFirst + kSteps), for codes that are bytes: each
+/// made ready when it is needed, since those of a group find no room in the registers together.
+template <int kFirst, int kSteps>
+RUNNEL_INLINE void dot_bytes(I (&c)[2], const uint8_t* codes, const int8_t* a) {
+  unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
+    constexpr int kStep = kFirst + decltype(i)::value;
+    const B x = four(a + 4 * kStep);
+    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
+      const B w = signed_weights(q8_codes(codes + 64 * kStep + 4 * kLanes * h));
+      c[h] = add_wide<1>(c[h], products_by_sign(w, magnitudes(w), x));
+      asm("" : "+" RUNNEL_REGISTER(c[h]));  // in order: no tree of sums
+    });
+  });
+}
 #endif
 
 template <int kMax, int kSteps>

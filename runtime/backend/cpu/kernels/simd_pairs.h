@@ -48,14 +48,10 @@ RUNNEL_INLINE I add_in_order(I a, I b) {
   return sum;
 }
 
-/// In how many parts products take codes: as they are, or their low and high four bits one after the other.
-template <int kMax>
-constexpr int kCodeParts = kMax == 255 ? 2 : 1;
-
-/// Steps [kFirst, kFirst + kSteps): c[2 t] += kFactor * upper codes * activations a[t], c[2 t + 1] += kFactor * lower codes *
-/// a[t], codes at most kMax: an input is broadcast once for both, and the 16-bit sums of all K tokens stay in registers while
+/// Steps [kFirst, kFirst + kSteps): c[2 t] += upper codes * activations a[t], c[2 t + 1] += lower codes * a[t], codes at most
+/// kMax: an input is broadcast once for both, and the 16-bit sums of all K tokens stay in registers while
 /// the codes pass by.
-template <int kMax, int kFactor, int kFirst, int kSteps, int K>
+template <int kMax, int kFirst, int kSteps, int K>
 RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)[8],
                             const int8_t* const (&a)[K]) {
   static_assert(kMax == 15 || kMax == 31 || kMax == 63);
@@ -76,26 +72,8 @@ RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)
         sum[2 * t + 1] = add_in_order(sum[2 * t + 1], of_lower);
       });
     });
-    unroll<2 * K>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = add_wide<kFactor>(c[i], sum[i]); });
+    unroll<2 * K>([&](auto i) RUNNEL_INLINE_LAMBDA { c[i] = add_wide<1>(c[i], sum[i]); });
   });
-}
-
-/// c[h] += codes of half h of a tile's rows * activations a, steps [kFirst, kFirst + kSteps), for codes that are bytes: in two
-/// parts each, made when they are needed, since those of a group find no room in the registers together.
-template <int kFirst, int kSteps>
-RUNNEL_INLINE void dot_bytes(I (&c)[2], const uint8_t* codes, const int8_t* a) {
-  I low[2] = {splat_int(0), splat_int(0)}, high[2] = {splat_int(0), splat_int(0)};
-  unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
-    constexpr int kStep = kFirst + decltype(i)::value;
-    const B x = four(a + 4 * kStep);
-    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
-      const B w = q8_codes(codes + 64 * kStep + 4 * kLanes * h);
-      low[h] = add_in_order(low[h], pair_products(low_half(w), x));
-      high[h] = add_in_order(high[h], pair_products(high_half(w), x));
-    });
-  });
-  unroll<2>([&](auto h)
-                RUNNEL_INLINE_LAMBDA { c[h] = add_wide<16>(add_wide<1>(c[h], low[h]), high[h]); });
 }
 
 }  // namespace
