@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "app/chat/engine/shared_store.h"
 #include "runnel/conversation.h"
 #include "runtime/base/base64.h"
 #include "runtime/io/snapshot_data.h"
@@ -19,9 +20,12 @@ namespace runnel {
 namespace {
 
 namespace fs = std::filesystem;
+using chat::SharedStore;
 using test::open_store;
 using test::short_answer;
 using ::testing::HasSubstr;
+
+constexpr std::uint64_t kBudget = 1'000'000'000;
 
 class Beginnings : public ::testing::Test {
  protected:
@@ -53,6 +57,18 @@ class Beginnings : public ::testing::Test {
   std::int64_t kept_states() const {
     return impl_of(store_).database.number("SELECT count(*) FROM initial_states")->value_or(-1);
   }
+  fs::path file() const { return directory_.path() / "chats.db"; }
+  /// What it answers to the first message, in the library that store_ is now.
+  std::string says_first(ConversationId id) {
+    Conversation chat = open(id);
+    EXPECT_TRUE(chat.rewind(0));
+    return say(chat, "Hello");
+  }
+  static Status salvages(ConversationStore& made, const fs::path& old) {
+    const auto report = made.salvage(old);
+    return report ? Status() : Status(report.error());
+  }
+  static Status fills_nothing(ConversationStore& /*made*/, const fs::path& /*old*/) { return {}; }
 
   test::TemporaryDirectory directory_;
   std::shared_ptr<const Model> model_ = test::chat_model();
@@ -194,6 +210,100 @@ TEST_F(Beginnings, ASalvagedConversationHasItStill) {
   store_ = std::move(saved);
   Conversation chat = open(store_.list()->at(0).id);
   EXPECT_EQ(chat.answer(short_answer())->result.text, by_hand("Hello"));
+}
+
+TEST_F(Beginnings, SalvagedBesideOthersEachHasItsOwn) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(store_.add({.conversation = id, .text = "Hello"}));
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  Conversation other = create(test::random_initial_state(model_, 8));
+  const std::string answer = say(other, "Hello");
+  ASSERT_NE(answer, by_hand("Hello"));
+  ASSERT_EQ(other.id(), id) << "the salvaged one needs another id";
+  ASSERT_TRUE(store_.salvage(file()));
+  ASSERT_EQ(store_.list()->size(), 2U);
+  for (const ConversationInfo& chat : *store_.list())
+    EXPECT_EQ(says_first(chat.id), chat.id == other.id() ? answer : by_hand("Hello"));
+}
+
+TEST_F(Beginnings, OneThatWasDeletedHasItStillWhenItComesBackFromASalvage) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(store_.trash_conversation(id));
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  ASSERT_TRUE(store_.salvage(file()));
+  ASSERT_TRUE(store_.undo(store_.trash()->at(0).id));
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, ASalvagedConversationWhoseRowIsLostHasItStill) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(store_.add({.conversation = id, .text = "Hello"}));
+  ASSERT_TRUE(impl_of(store_).database.run(
+      "PRAGMA foreign_keys = OFF; DELETE FROM conversations; PRAGMA foreign_keys = ON"));
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  ASSERT_TRUE(store_.salvage(file()));
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, ALibrarySalvagedIntoItsOwnPlaceHasItStill) {
+  const ConversationId id = create(tuned_).id();
+  SharedStore shared(file(), kBudget);
+  ASSERT_TRUE(shared.begin_anew("damaged-1", {}, salvages));
+  store_ = *shared.get();
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, TheLibraryThatAnotherOneReplacedHasItStill) {
+  const ConversationId id = create(tuned_).id();
+  SharedStore shared(file(), kBudget);
+  const auto kept = shared.begin_anew("kept-1", {}, fills_nothing);
+  ASSERT_TRUE(kept) << kept.error().message;
+  store_ = *ConversationStore::open({.file = *kept});
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, OneThatIsOpenGoesBackThereThoughItsLibraryIsReplaced) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  SharedStore shared(file(), kBudget);
+  ASSERT_TRUE(shared.begin_anew("kept-1", {}, fills_nothing));
+  ASSERT_TRUE(chat.rewind(0));
+  EXPECT_EQ(say(chat, "Hello"), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, AHandleFromBeforeFindsItInTheLibraryThatReplacedItsOwn) {
+  const ConversationId id = create(tuned_).id();
+  SharedStore other_window(file(), kBudget);
+  ASSERT_TRUE(other_window.get());
+  SharedStore shared(file(), kBudget);
+  ASSERT_TRUE(shared.begin_anew("damaged-1", {}, salvages));
+  store_ = *other_window.get();
+  EXPECT_EQ(other_window.generation(), 1);
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, ALibraryBegunAnewTakesOne) {
+  const ConversationId old = create(tuned_).id();
+  SharedStore shared(file(), kBudget);
+  ASSERT_TRUE(shared.begin_anew("kept-1", {}, fills_nothing));
+  store_ = *shared.get();
+  EXPECT_EQ(kept_states(), 0);
+  const ConversationId id = create(tuned_).id();
+  ASSERT_EQ(id, old) << "the numbers begin again";
+  store_ = open_store(directory_.path());
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, ALibrarySalvagedToAnotherPlaceHasItStill) {
+  const ConversationId id = create(tuned_).id();
+  const test::TemporaryDirectory elsewhere;
+  SharedStore shared(file(), kBudget);
+  ASSERT_TRUE(shared.move_to({elsewhere.path() / "look.db"}, salvages));
+  store_ = *shared.get();
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
 }
 
 TEST_F(Beginnings, AModelThatIsNotLoadedYetFindsIt) {
