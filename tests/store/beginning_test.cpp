@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include "app/chat/engine/shared_store.h"
@@ -26,6 +27,7 @@ using test::short_answer;
 using ::testing::HasSubstr;
 
 constexpr std::uint64_t kBudget = 1'000'000'000;
+constexpr std::size_t kPage = 4096;
 
 class Beginnings : public ::testing::Test {
  protected:
@@ -63,6 +65,24 @@ class Beginnings : public ::testing::Test {
     Conversation chat = open(id);
     EXPECT_TRUE(chat.rewind(0));
     return say(chat, "Hello");
+  }
+  /// The page that its row is in becomes noise: who reads row after row comes no further.
+  void overwrite_row_of_state(ConversationId id) {
+    auto rows = impl_of(store_).database.prepare(
+        "SELECT s.snapshot FROM beginnings b JOIN initial_states s ON s.hash = b.state "
+        "WHERE b.conversation = ?1");
+    ASSERT_TRUE(rows && *rows->bind(id).step());
+    const std::vector<std::byte> state = rows->blob(0);
+    ASSERT_GT(state.size(), kPage) << "it is to have a page of its own";
+    const std::string part(reinterpret_cast<const char*>(&state[kPage / 4]), 64);
+    const std::size_t at = test::read_text(file()).find(part);
+    ASSERT_NE(at, std::string::npos);
+    overwrite_page(at / kPage);
+  }
+  void overwrite_page(std::size_t number) const {
+    std::fstream out(file(), std::ios::in | std::ios::out | std::ios::binary);
+    out.seekp(static_cast<std::streamoff>(number * kPage));
+    out << std::string(kPage, 'z');
   }
   static Status salvages(ConversationStore& made, const fs::path& old) {
     const auto report = made.salvage(old);
@@ -242,6 +262,34 @@ TEST_F(Beginnings, ASalvagedConversationWhoseRowIsLostHasItStill) {
   ASSERT_TRUE(store_.add({.conversation = id, .text = "Hello"}));
   ASSERT_TRUE(impl_of(store_).database.run(
       "PRAGMA foreign_keys = OFF; DELETE FROM conversations; PRAGMA foreign_keys = ON"));
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  ASSERT_TRUE(store_.salvage(file()));
+  EXPECT_EQ(says_first(id), by_hand("Hello"));
+}
+
+TEST_F(Beginnings, ADamagedOneTakesNoOtherWithItInASalvage) {
+  const ConversationId damaged = create(test::random_initial_state(model_, 8)).id();
+  const ConversationId whole = create(tuned_).id();
+  ASSERT_TRUE(store_.vacuum());
+  overwrite_row_of_state(damaged);
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  const auto report = store_.salvage(file());
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->conversations, 2);
+  EXPECT_EQ(says_first(whole), by_hand("Hello"));
+  Conversation empty = create({});
+  EXPECT_EQ(says_first(damaged), say(empty, "Hello"));
+}
+
+TEST_F(Beginnings, ADamagedIndexOfThemTakesNoneInASalvage) {
+  const ConversationId id = create(tuned_).id();
+  ASSERT_TRUE(store_.vacuum());
+  const auto root = impl_of(store_).database.number(
+      "SELECT rootpage FROM sqlite_master WHERE name = 'sqlite_autoindex_initial_states_1'");
+  ASSERT_TRUE(root && *root);
+  overwrite_page(static_cast<std::size_t>(**root) - 1);
   const test::TemporaryDirectory elsewhere;
   store_ = open_store(elsewhere.path());
   ASSERT_TRUE(store_.salvage(file()));

@@ -301,7 +301,8 @@ class RUNNEL_API ConversationStore {
 
   /// Copies every conversation and message that can still be read from the damaged library `file` into this one; they
   /// keep their ids if it was empty and get new ones if not. Drafts too, and what was deleted, still deleted and with its
-  /// time. A message whose parent is lost follows the last one before it. The report counts what is not deleted.
+  /// time. A message whose parent is lost follows the last one before it. A conversation whose initial state is lost
+  /// begins from the empty state. The report counts what is not deleted.
   /// @return malformed, or io, if nothing of it can be read.
   Result<SalvageReport> salvage(const std::filesystem::path& file);
 
