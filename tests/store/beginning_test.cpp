@@ -387,6 +387,36 @@ TEST_F(Beginnings, WhatFitsNoConversationIsRefused) {
   EXPECT_FALSE(store_.find("refused")->has_value());
 }
 
+TEST_F(Beginnings, OneOfAnotherSizeIsRefusedAsSoonAsThereIsAModel) {
+  auto data = std::make_shared<SnapshotData>(data_of(tuned_));
+  const std::string expected = ", expected " + std::to_string(data->state.size());
+  data->state.resize(9);
+  const Snapshot short_one = make_snapshot(std::move(data));
+  const auto made = Conversation::create(store_, model_, {.name = "refused", .pack = short_one});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message, "snapshot: its state has 9 floats" + expected);
+  EXPECT_FALSE(store_.find("refused")->has_value());
+  // A library knows no model's size.
+  const auto added = store_.add_pack(short_one, "added");
+  ASSERT_TRUE(added) << added.error().message;
+  const auto opened = Conversation::open(store_, model_, *added);
+  ASSERT_FALSE(opened);
+  EXPECT_EQ(opened.error().message, "snapshot: its state has 9 floats" + expected);
+}
+
+TEST_F(Beginnings, APackWhoseInitialStateHasAnotherSizeIsRefused) {
+  Conversation chat = create(tuned_);
+  say(chat, "Hello");
+  auto data = std::make_shared<SnapshotData>(data_of(*chat.pack()));
+  const std::string expected = ", expected " + std::to_string(data->state.size());
+  data->initial_state.resize(9);
+  const auto made = Conversation::create(
+      store_, model_, {.name = "refused", .pack = make_snapshot(std::move(data))});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().message, "snapshot: its state has 9 floats" + expected);
+  EXPECT_FALSE(store_.find("refused")->has_value());
+}
+
 TEST_F(Beginnings, LosingTheSnapshotsDoesNotLoseIt) {
   Conversation chat = create(tuned_);
   say(chat, "Hello");
