@@ -170,7 +170,6 @@ Result<int> run_several(const Options& o, const Session& session, GenerationOpti
 // there is one without.
 Result<int> run_with_tools(const Options& o, Session& session, GenerationOptions generation) {
   const Model& model = session.model();
-  RUNNEL_TRY(const Snapshot start, session.snapshot());
   RUNNEL_TRY(const std::vector<Tool> tools, chosen_tools(o.tools, model, generation));
   RUNNEL_TRY(generation.answer, model.answer_form());
   InterruptHandler interrupts;
@@ -185,7 +184,7 @@ Result<int> run_with_tools(const Options& o, Session& session, GenerationOptions
     RUNNEL_TRY(ChatReading reading,
                model.read_chat(talk, read, is_closed(), session.unread_text(), tools));
     if (reading.kept < read) {
-      RUNNEL_CHECK_OK(session.restore(start));
+      RUNNEL_CHECK_OK(session.reset());
       RUNNEL_TRY(reading, model.read_chat(talk, 0, is_closed(), session.unread_text(), tools));
     }
     ShownCalls calls(model, called + 1);

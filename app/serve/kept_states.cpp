@@ -12,6 +12,8 @@
 #include "runtime/base/hash.h"
 #include "runtime/base/text.h"
 #include "runtime/base/try.h"
+#include "runtime/io/snapshot_data.h"
+#include "runtime/model/session_impl.h"
 
 namespace runnel::serve {
 namespace {
@@ -103,12 +105,11 @@ std::optional<StateMark> KeptStates::mark_in_file(const std::string& id) const {
 }
 
 // @return not_found, malformed if it is damaged, mismatch if it is of another model or initial state, or why it cannot be read now.
-Result<KeptState> KeptStates::read(const std::string& id) const {
-  RUNNEL_TRY(const StateFacts facts, folder_->facts(id));
-  RUNNEL_TRY(const Snapshot snapshot, folder_->snapshot(id));
-  RUNNEL_TRY(Session session, Session::create(model_));
-  RUNNEL_CHECK_OK(session.restore(snapshot));
-  if (session.position() != facts.position)
+Result<KeptStates::InFile> KeptStates::read_file(const std::string& id) const {
+  RUNNEL_TRY(StateFacts facts, folder_->facts(id));
+  RUNNEL_TRY(Snapshot snapshot, folder_->snapshot(id));
+  RUNNEL_CHECK_OK(check_fits(engine_of(*model_), data_of(snapshot)));
+  if (snapshot.position() != facts.position)
     return fail(ErrorCode::malformed, "the facts of its file are those of another state");
   if (facts.initial_state != settings_.initial_state) {
     const auto name = [](std::uint64_t initial) {
@@ -118,6 +119,15 @@ Result<KeptState> KeptStates::read(const std::string& id) const {
     return fail(ErrorCode::mismatch, "it began from ", name(facts.initial_state),
                 ", this server's conversations begin from ", name(settings_.initial_state));
   }
+  return InFile{std::move(facts), std::move(snapshot)};
+}
+
+// @return likewise
+Result<KeptState> KeptStates::read(const std::string& id) const {
+  RUNNEL_TRY(const InFile file, read_file(id));
+  const StateFacts& facts = file.facts;
+  RUNNEL_TRY(Session session, Session::create(model_));
+  RUNNEL_CHECK_OK(session.restore(file.snapshot));
   return KeptState{.session = std::make_unique<Session>(std::move(session)),
                    .trail = {.count = facts.messages, .hash = facts.hash, .tools = facts.tools},
                    .closed = facts.closed,
@@ -345,9 +355,10 @@ std::variant<StateMark, HttpError> KeptStates::save(const std::string& id) {
   if (found == idle_.end()) {
     const Held reading(*this, writing_, id, lock);
     lock.unlock();
-    const Result<KeptState> kept = read(id);  // it is saved if this server could go on from it
+    // It is saved if this server could go on from it. A session made to see that would be one more than is counted.
+    const Result<InFile> kept = read_file(id);
     lock.lock();
-    if (kept) return mark_of(*kept);
+    if (kept) return StateMark{kept->facts.generation, kept->facts.position};
     const ErrorCode code = kept.error().code;
     if (code == ErrorCode::mismatch) return does_not_fit(id, kept.error());
     if (code == ErrorCode::not_found || code == ErrorCode::malformed) return not_found(id);

@@ -121,12 +121,18 @@ class KeptStates {
   };
   using Lock = std::unique_lock<std::mutex>;
   class Held;
+  /// A file's, of this server's model and initial state.
+  struct InFile {
+    StateFacts facts;
+    Snapshot snapshot;
+  };
 
   KeptStates(std::shared_ptr<const Model> model, Settings settings)
       : model_(std::move(model)), settings_(std::move(settings)) {}
 
   bool on_disk() const { return folder_ != nullptr; }
   std::optional<StateMark> mark_in_file(const std::string& id) const;
+  Result<InFile> read_file(const std::string& id) const;
   Result<KeptState> read(const std::string& id) const;
   std::variant<std::optional<KeptState>, HttpError> load(const std::string& id) const;
   Status write(const std::string& id, KeptState& state) const;

@@ -241,9 +241,9 @@ Status Session::Impl::copy_to(SnapshotData& data) const {
   return {};
 }
 
-Status Session::Impl::check_model(const SnapshotData& data) const {
-  if (data.model_fingerprint != engine().fingerprint()) {
-    const WindowChoice here = engine().window();
+Status check_fits(const Engine& engine, const SnapshotData& data) {
+  if (data.model_fingerprint != engine.fingerprint()) {
+    const WindowChoice here = engine.window();
     const std::int32_t there = data.window_slots.value_or(here.file_slots);
     if (data.model_fingerprint == here.fingerprint(there)) {
       return fail(ErrorCode::mismatch, "snapshot: was taken with a window of ", there,
@@ -252,32 +252,33 @@ Status Session::Impl::check_model(const SnapshotData& data) const {
     }
     return fail(ErrorCode::mismatch, "snapshot: belongs to the model with fingerprint ",
                 hexadecimal(data.model_fingerprint), ", this one has ",
-                hexadecimal(engine().fingerprint()));
+                hexadecimal(engine.fingerprint()));
   }
-  return {};
-}
-
-Status Session::Impl::restore(const SnapshotData& data) {
-  RUNNEL_CHECK_OK(check_model(data));
-  const std::size_t floats = engine().layout().total_floats();
+  const std::size_t floats = engine.layout().total_floats();
   if (data.state.size() != floats) {
     return fail(ErrorCode::mismatch, "snapshot: its state has ", data.state.size(),
                 " floats, expected ", floats);
   }
-  const std::size_t logits = data.position == 0 ? 0 : vocab();
+  const auto vocab = static_cast<std::size_t>(engine.config().vocab_size);
+  const std::size_t logits = data.position == 0 ? 0 : vocab;
   if (data.logits.size() != logits) {
     return fail(ErrorCode::mismatch, "snapshot: has ", data.logits.size(), " logits, expected ",
                 logits);
   }
   for (TokenId token : data.recent_tokens) {
-    if (token < 0 || static_cast<std::size_t>(token) >= vocab()) {
+    if (token < 0 || static_cast<std::size_t>(token) >= vocab) {
       return fail(ErrorCode::malformed, "snapshot: recent token ", token,
-                  ", expected an id in [0, ", vocab(), ")");
+                  ", expected an id in [0, ", vocab, ")");
     }
   }
+  return {};
+}
+
+Status Session::Impl::restore(const SnapshotData& data) {
+  RUNNEL_CHECK_OK(check_fits(engine(), data));
   // Everything that can fail comes before the swap.
   Memory next = with_room({});
-  memory_.logits.reserve(logits);
+  memory_.logits.reserve(data.logits.size());
   const std::size_t kept = std::min(data.recent_tokens.size(), kHistoryWindow);
   next.recent.assign(data.recent_tokens.end() - static_cast<std::ptrdiff_t>(kept),
                      data.recent_tokens.end());

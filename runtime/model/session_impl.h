@@ -28,6 +28,10 @@ inline std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
   return z ^ (z >> 31);
 }
 
+/// Whether a session of `engine` can be restored to `data`: all that Session::restore() checks before it needs a state.
+/// @return mismatch for a snapshot of another model or window; malformed
+Status check_fits(const Engine& engine, const SnapshotData& data);
+
 /// Between calls:
 ///  * recent tokens, history hash and position are those of the tokens known to be consumed; while the device draws
 ///    ahead, the state may be one token further;
@@ -145,8 +149,6 @@ class Session::Impl {
 
   std::size_t vocab() const { return static_cast<std::size_t>(engine().config().vocab_size); }
   static Memory with_room(Memory memory);
-  /// @return mismatch for a snapshot of another model or window
-  Status check_model(const SnapshotData& data) const;
 
   /// Whether the state is lost: its device failed, for this session or for another.
   bool lost() const { return broken_ || generation_ != engine().generation(); }

@@ -2,6 +2,7 @@
 // What can still be read of a damaged library. Rows are looked up one by one: a damaged page takes only its own.
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 #include <system_error>
 #include <utility>
@@ -83,6 +84,40 @@ Result<std::int64_t> each_row(Database& database, std::string_view sql, std::int
   return unreadable;
 }
 
+// The state of that name, by its index or, where that is damaged, without.
+std::optional<Snapshot> read_state(Database& database, const std::string& hash) {
+  for (const char* sql : {"SELECT snapshot FROM initial_states WHERE hash = ?1",
+                          "SELECT snapshot FROM initial_states NOT INDEXED WHERE hash = ?1"}) {
+    Result<Statement> rows = database.prepare(sql);
+    if (!rows) continue;
+    const Result<bool> row = rows->bind(hash).step();
+    if (!row || !*row) continue;
+    const Result<Snapshot> initial = Snapshot::from_bytes(rows->blob(0));
+    if (initial && is_before_all(*initial)) return state_alone(*initial);
+  }
+  return std::nullopt;
+}
+
+void read_beginnings(Database& database, Saved& saved) {
+  std::set<ConversationId> conversations;
+  for (const auto& [id, conversation] : saved.conversations) conversations.insert(id);
+  for (const auto& [id, message] : saved.messages) conversations.insert(message.info.conversation);
+  for (const ConversationId id : conversations) {
+    Result<Statement> rows =
+        database.prepare("SELECT state FROM beginnings WHERE conversation = ?1");
+    if (!rows) return;
+    const Result<bool> row = rows->bind(id).step();
+    if (!row || !*row) continue;
+    const std::string hash = rows->text(0);
+    if (!saved.states.contains(hash)) {
+      const std::optional<Snapshot> state = read_state(database, hash);
+      if (!state) continue;
+      saved.states.emplace(hash, *state);
+    }
+    saved.beginnings.emplace(id, hash);
+  }
+}
+
 Result<Saved> read_all(const std::filesystem::path& file) {
   RUNNEL_TRY(Database database, open_damaged(file));
   RUNNEL_TRY(const auto ours, database.number("SELECT count(*) FROM sqlite_master WHERE name IN "
@@ -155,17 +190,7 @@ Result<Saved> read_all(const std::filesystem::path& file) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step())
       saved.foldered[rows->integer(0)] = rows->integer(1);
   }
-  if (Result<Statement> rows = database.prepare("SELECT hash, snapshot FROM initial_states")) {
-    for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
-      if (Result<Snapshot> initial = Snapshot::from_bytes(rows->blob(1));
-          initial && is_before_all(*initial))
-        saved.states.emplace(rows->text(0), state_alone(*initial));
-    }
-  }
-  if (Result<Statement> rows = database.prepare("SELECT conversation, state FROM beginnings")) {
-    for (Result<bool> row = rows->step(); row && *row; row = rows->step())
-      saved.beginnings.emplace(rows->integer(0), rows->text(1));
-  }
+  read_beginnings(database, saved);
   if (Result<Statement> rows = database.prepare("SELECT message, text, ms FROM thoughts")) {
     for (Result<bool> row = rows->step(); row && *row; row = rows->step()) {
       const auto answer = saved.messages.find(rows->integer(0));

@@ -9,6 +9,7 @@
 #include "runnel/constraint.h"
 #include "tests/cli/program.h"
 #include "tests/support/chat_model.h"
+#include "tests/support/temporary_directory.h"
 
 namespace runnel::test {
 namespace {
@@ -110,6 +111,28 @@ TEST_F(ToolsCommand, CallsHaveTheFormOfTheTemplate) {
     EXPECT_THAT(o.out, MatchesRegex(twice(kSayLine))) << name << ": " << o.err;
     EXPECT_THAT(o.err, IsEmpty()) << name;
   }
+}
+
+TEST_F(ToolsCommand, RunReadsWhatATemplateLaysOutAnewFromTheBeginning) {
+  const std::string layout = "{{ 'Results. ' if messages[-1].content == '4' else '' }}" +
+                             read_text("tests/data/chat_templates/hermes-3.jinja");
+  const std::string model = (scratch() / "anew.gguf").string();
+  write_chat_model(model, [&layout](GgufWriter& w) {
+    w.set("gsa.chat.style", std::string("jinja"));
+    w.set("tokenizer.chat_template", layout);
+  });
+  // What is drawn depends on how much was read, too; a chat has other samplers if nothing is said.
+  const auto drawn = [](std::vector<std::string> words, const std::string& input) {
+    for (const char* word : {"-t", "1", "--temp", "1", "--min-p", "0", "--dry-multiplier", "0",
+                             "--seed", "3", "-n", "300", "--tool-choice", "say", "--tools"})
+      words.emplace_back(word);
+    words.push_back(file("tools.json", kTools));
+    return run_program(words, input);
+  };
+  const Outcome o = drawn({"run", model, "-p", "Roll"}, "4\n");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_THAT(o.out, MatchesRegex(twice(kSayLine)));
+  EXPECT_EQ(o.out, drawn({"chat", model}, "Roll\n4\n").out);
 }
 
 TEST_F(ToolsCommand, WorldModelsCallThemToo) {

@@ -129,6 +129,21 @@ TEST_F(ServeStates, AnEvictedStateIsWrittenFirst) {
       << "not from what was saved before";
 }
 
+TEST_F(ServeStates, SavingAnEvictedOneSaysWhereItsFileStandsAndEvictsNoOther) {
+  const std::uint64_t each = model()->info().state_bytes + 264 * sizeof(float) + 32'768;
+  start({.parallel = 1, .state_memory = each * 3, .states = folder_});
+  const Reply first = say("c", "one");
+  for (const char* other : {"d", "e", "f"}) ASSERT_EQ(say(other, "x").status, 200);
+  const Json before = get("/health").body;
+  const Reply saved = post("/v1/states/save", {{"conversation", "c"}});
+  ASSERT_EQ(saved.status, 200) << saved.raw;
+  EXPECT_EQ(saved.body.at("generation"), generation(first));
+  EXPECT_EQ(saved.body.at("position"), position(first));
+  const Json after = get("/health").body;
+  EXPECT_EQ(after.at("idle_states"), before.at("idle_states"));
+  EXPECT_EQ(after.at("dropped_states"), before.at("dropped_states"));
+}
+
 TEST_F(ServeStates, FilesAreForTheirOwnerAlone) {
   start({.states = folder_});
   say("c", "one");

@@ -286,6 +286,8 @@ class RUNNEL_API ConversationStore {
   /// The whole tree, for import_json().
   /// @param settings  goes with it, as of settings(); empty: none
   Result<std::string> export_json(ConversationId id, std::string_view settings = {}) const;
+  /// A library has no model: that the state in "begins_from" has another size than its model's is seen when the
+  /// conversation is opened with that model (mismatch). So it is with import_chats() and add_pack().
   /// @return malformed, saying where, if `json` is not such an export.
   Result<ConversationId> import_json(std::string_view json);
   /// All chats of an export_json(), a ChatGPT export (conversations.json) or an Open WebUI export, with their branches.
@@ -301,7 +303,8 @@ class RUNNEL_API ConversationStore {
 
   /// Copies every conversation and message that can still be read from the damaged library `file` into this one; they
   /// keep their ids if it was empty and get new ones if not. Drafts too, and what was deleted, still deleted and with its
-  /// time. A message whose parent is lost follows the last one before it. The report counts what is not deleted.
+  /// time. A message whose parent is lost follows the last one before it. A conversation whose initial state is lost
+  /// begins from the empty state. The report counts what is not deleted.
   /// @return malformed, or io, if nothing of it can be read.
   Result<SalvageReport> salvage(const std::filesystem::path& file);
 
