@@ -355,7 +355,7 @@ std::variant<StateMark, HttpError> KeptStates::save(const std::string& id) {
   if (found == idle_.end()) {
     const Held reading(*this, writing_, id, lock);
     lock.unlock();
-    // It is saved if this server could go on from it. A session made to see that would be one more than is counted.
+    // It is saved if this server could go on from it: to see that, its file is enough.
     const Result<InFile> kept = read_file(id);
     lock.lock();
     if (kept) return StateMark{kept->facts.generation, kept->facts.position};

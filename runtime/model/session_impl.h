@@ -29,7 +29,7 @@ inline std::uint64_t extend_history(std::uint64_t hash, TokenId token) {
 }
 
 /// Whether a session of `engine` can be restored to `data`: all that Session::restore() checks before it needs a state.
-/// @return mismatch for a snapshot of another model or window; malformed
+/// @return mismatch for a snapshot of another model, window or size; malformed for tokens that the model does not have
 Status check_fits(const Engine& engine, const SnapshotData& data);
 
 /// Between calls:

@@ -84,7 +84,7 @@ Result<std::int64_t> each_row(Database& database, std::string_view sql, std::int
   return unreadable;
 }
 
-// The state of that name, by its index or, where that is damaged, without.
+// The state of that name, by its index or, where that is damaged and leads to no row or another, without.
 std::optional<Snapshot> read_state(Database& database, const std::string& hash) {
   for (const char* sql : {"SELECT snapshot FROM initial_states WHERE hash = ?1",
                           "SELECT snapshot FROM initial_states NOT INDEXED WHERE hash = ?1"}) {
@@ -92,7 +92,9 @@ std::optional<Snapshot> read_state(Database& database, const std::string& hash) 
     if (!rows) continue;
     const Result<bool> row = rows->bind(hash).step();
     if (!row || !*row) continue;
-    const Result<Snapshot> initial = Snapshot::from_bytes(rows->blob(0));
+    const auto bytes = rows->blob(0);
+    if (SnapshotCache::name_of(bytes) != hash) continue;
+    const Result<Snapshot> initial = Snapshot::from_bytes(bytes);
     if (initial && is_before_all(*initial)) return state_alone(*initial);
   }
   return std::nullopt;
@@ -102,6 +104,7 @@ void read_beginnings(Database& database, Saved& saved) {
   std::set<ConversationId> conversations;
   for (const auto& [id, conversation] : saved.conversations) conversations.insert(id);
   for (const auto& [id, message] : saved.messages) conversations.insert(message.info.conversation);
+  std::set<std::string> lost;
   for (const ConversationId id : conversations) {
     Result<Statement> rows =
         database.prepare("SELECT state FROM beginnings WHERE conversation = ?1");
@@ -109,9 +112,13 @@ void read_beginnings(Database& database, Saved& saved) {
     const Result<bool> row = rows->bind(id).step();
     if (!row || !*row) continue;
     const std::string hash = rows->text(0);
+    if (lost.contains(hash)) continue;
     if (!saved.states.contains(hash)) {
       const std::optional<Snapshot> state = read_state(database, hash);
-      if (!state) continue;
+      if (!state) {
+        lost.insert(hash);
+        continue;
+      }
       saved.states.emplace(hash, *state);
     }
     saved.beginnings.emplace(id, hash);

@@ -234,8 +234,8 @@ RUNNEL_API runnel_status runnel_store_export_json(const runnel_store* store,
                                                   runnel_conversation_id id, char* json,
                                                   size_t capacity, size_t* count,
                                                   runnel_error* error);
-/* That a state which the conversation begins from has another size than its model's is seen when it is opened with that
- * model (RUNNEL_MISMATCH): a library has no model. */
+/* A library has no model: a state of another size than the model's, which the conversation begins from, is refused
+ * (RUNNEL_MISMATCH) when the conversation is opened with that model. */
 RUNNEL_API runnel_status runnel_store_import_json(runnel_store* store, const char* json,
                                                   size_t bytes, runnel_conversation_id* id,
                                                   runnel_error* error);

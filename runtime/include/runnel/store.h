@@ -286,8 +286,8 @@ class RUNNEL_API ConversationStore {
   /// The whole tree, for import_json().
   /// @param settings  goes with it, as of settings(); empty: none
   Result<std::string> export_json(ConversationId id, std::string_view settings = {}) const;
-  /// A library has no model: that the state in "begins_from" has another size than its model's is seen when the
-  /// conversation is opened with that model (mismatch). So it is with import_chats() and add_pack().
+  /// A library has no model: a state in "begins_from" of another size than the model's is refused (mismatch) when the
+  /// conversation is opened with that model. So it is with import_chats() and add_pack().
   /// @return malformed, saying where, if `json` is not such an export.
   Result<ConversationId> import_json(std::string_view json);
   /// All chats of an export_json(), a ChatGPT export (conversations.json) or an Open WebUI export, with their branches.

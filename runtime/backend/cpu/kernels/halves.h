@@ -5,8 +5,8 @@
 // Several packs: codes and scales of a tile are unpacked once for all of them, a chunk of its inputs after the other, which
 // stays in the first cache while the packs come from the second (packs of more than some 5,000 inputs, from the third).
 // Bound, for each group of 32 inputs, 4 tokens and 16 rows without VNNI: 8 chains of 8 products, 7 additions of 16 bits and 5
-// instructions that end a group (minima one more, codes above 15 more); codes of bytes 8 chains of 8 signs, products, sums of
-// pairs and additions, and three that end a group.
+// instructions that end a group (minima one more, codes above 15 more); of Q8_0's 8 chains of 8 signs, products and sums of
+// pairs, 7 additions and 3 that end a group.
 #pragma once
 
 namespace runnel::cpu::RUNNEL_ISA {

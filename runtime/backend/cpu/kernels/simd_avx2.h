@@ -159,7 +159,8 @@ namespace runnel::cpu::RUNNEL_ISA {
 namespace {
 
 /// Whether codes go into products as magnitudes whose signs the other factor takes: two products of codes up to 255 do not fit
-/// 16 bits, of magnitudes up to 128 and activations up to 127 they just do.
+/// 16 bits, of magnitudes up to 128 and activations up to 127 they just do (those of NaN or infinity are -128, and their sums
+/// mean nothing anyway).
 template <int kMax>
 constexpr bool kProductsBySign = kMax == 255;
 /// The weights of codes up to 255, which are 128 above them.
