@@ -296,6 +296,21 @@ TEST_F(Beginnings, ADamagedIndexOfThemTakesNoneInASalvage) {
   EXPECT_EQ(says_first(id), by_hand("Hello"));
 }
 
+TEST_F(Beginnings, AStateUnderTheNameOfAnotherIsNotTakenInASalvage) {
+  const ConversationId id = create(tuned_).id();
+  const ConversationId other = create(test::random_initial_state(model_, 8)).id();
+  ASSERT_TRUE(impl_of(store_).database.run_with(
+      "UPDATE initial_states SET snapshot = (SELECT s.snapshot FROM beginnings b JOIN "
+      "initial_states s ON s.hash = b.state WHERE b.conversation = ?1)",
+      other));
+  ASSERT_TRUE(store_.vacuum());
+  const test::TemporaryDirectory elsewhere;
+  store_ = open_store(elsewhere.path());
+  ASSERT_TRUE(store_.salvage(file()));
+  Conversation empty = create({});
+  EXPECT_EQ(says_first(id), say(empty, "Hello"));
+}
+
 TEST_F(Beginnings, ALibrarySalvagedIntoItsOwnPlaceHasItStill) {
   const ConversationId id = create(tuned_).id();
   SharedStore shared(file(), kBudget);
