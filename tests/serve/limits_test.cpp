@@ -115,8 +115,8 @@ TEST_F(ServeLimits, AConversationAnswersOneRequestAtATime) {
   EXPECT_EQ(chat("Hello", {{"conversation", "c"}}).status, 409);
   ::close(client);
   ASSERT_TRUE(wait_for([](const Json& h) { return h.at("active") == 0; }));
-  int status =
-      409;  // until its state is back: the scheduler is done with an answer a moment before
+  // The scheduler is done with an answer a moment before its state is back.
+  int status = 409;
   ASSERT_TRUE(wait_for([&](const Json&) {
     status = chat("Hello", {{"conversation", "c"}}).status;
     return status != 409;

@@ -85,50 +85,47 @@ RUNNEL_INLINE void dot_unpacked(I (&c)[2 * W], const Unpacked<Format>& w, const 
   }
 }
 
-/// What Format::add() adds, to both halves of a tile's rows.
-template <class Format, int W>
-RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<W>& a, F (&acc)[2][W]) {
+/// What Format::add() adds, to both halves of a tile's rows. dot(c, first, steps): c[2 t + half] += codes * activations of token
+/// t, those steps.
+template <class Format, int W, class Dot>
+RUNNEL_INLINE void add_products(const Weights (&w)[2], const Group<W>& a, F (&acc)[2][W],
+                                const Dot& dot) {
   if constexpr (requires { Format::kMax; }) {
     I c[2 * W];
     unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c[j] = start_of<Format>(a, j / 2); });
-    dot_unpacked<Format, 0, 8>(c, w, a);
+    dot(c, Index<0>{}, Index<8>{});
     unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
       F& sum = acc[j % 2][j / 2];
-      sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), w.half[j % 2].scale, sum);
-      sum = Format::finish(sum, w.half[j % 2].other, a, j / 2);
+      sum = fma(mul(to_float(c[j]), splat(a.d[j / 2])), w[j % 2].scale, sum);
+      sum = Format::finish(sum, w[j % 2].other, a, j / 2);
     });
   } else {
     I c0[2 * W], c1[2 * W];
     unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c0[j] = start_of<Format, 0>(a, j / 2); });
-    dot_unpacked<Format, 0, 4>(c0, w, a);
+    dot(c0, Index<0>{}, Index<4>{});
     unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA { c1[j] = start_of<Format, 1>(a, j / 2); });
-    dot_unpacked<Format, 4, 4>(c1, w, a);
+    dot(c1, Index<4>{}, Index<4>{});
     unroll<2 * W>([&](auto j) RUNNEL_INLINE_LAMBDA {
       F& sum = acc[j % 2][j / 2];
-      sum = Format::finish(sum, c0[j], c1[j], w.half[j % 2], a, j / 2);
+      sum = Format::finish(sum, c0[j], c1[j], w[j % 2], a, j / 2);
     });
   }
 }
 
-/// What Format::add() adds for one token, to both halves of a tile's rows.
+template <class Format, int W>
+RUNNEL_INLINE void add_unpacked(const Unpacked<Format>& w, const Group<W>& a, F (&acc)[2][W]) {
+  add_products<Format>(w.half, a, acc, [&](auto& c, auto first, auto steps) RUNNEL_INLINE_LAMBDA {
+    dot_unpacked<Format, decltype(first)::value, decltype(steps)::value>(c, w, a);
+  });
+}
+
+/// For one token, of codes that are bytes.
 template <class Format>
 RUNNEL_INLINE void add_bytes(const uint8_t* codes, const Weights (&w)[2], const Group<1>& a,
                              F (&acc)[2][1]) {
-  if constexpr (requires { Format::kMax; }) {
-    I c[2] = {start_of<Format>(a, 0), start_of<Format>(a, 0)};
-    dot_bytes<0, 8>(c, codes, a.q[0]);
-    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
-      acc[h][0] = fma(mul(to_float(c[h]), splat(a.d[0])), w[h].scale, acc[h][0]);
-    });
-  } else {
-    I c0[2] = {start_of<Format, 0>(a, 0), start_of<Format, 0>(a, 0)};
-    I c1[2] = {start_of<Format, 1>(a, 0), start_of<Format, 1>(a, 0)};
-    dot_bytes<0, 4>(c0, codes, a.q[0]);
-    dot_bytes<4, 4>(c1, codes, a.q[0]);
-    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
-      acc[h][0] = Format::finish(acc[h][0], c0[h], c1[h], w[h], a, 0);
-    });
-  }
+  add_products<Format>(w, a, acc, [&](auto& c, auto first, auto steps) RUNNEL_INLINE_LAMBDA {
+    dot_bytes<decltype(first)::value, decltype(steps)::value>(c, codes, a.q[0]);
+  });
 }
 
 /// Tile i of one pack.

@@ -135,16 +135,8 @@ RUNNEL_INLINE void dot_part(I (&c)[2 * K], const B (&upper)[8], const B (&lower)
     });
   });
 }
-template <int kFirst, int kSteps>
-RUNNEL_INLINE void dot_bytes(I (&c)[2], const uint8_t* codes, const int8_t* a) {
-  unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
-    constexpr int kStep = kFirst + decltype(i)::value;
-    const B x = four(a + 4 * kStep);
-    unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
-      c[h] = dot_step<255>(c[h], q8_codes(codes + 64 * kStep + 4 * kLanes * h), x);
-    });
-  });
-}
+/// acc + codes up to 255 * activations a
+inline I add_byte_products(I acc, B codes, B a) { return dot_step<255>(acc, codes, a); }
 #else
 inline I pair_products(B w, B a) { return _mm256_maddubs_epi16(w, a); }
 inline I add_pairs(I a, I b) { return _mm256_add_epi16(a, b); }
@@ -170,21 +162,27 @@ inline I products_by_sign(B weights, B magnitudes, B a) {
   return pair_products(magnitudes, _mm256_sign_epi8(a, weights));
 }
 
-/// c[h] += weights of half h of a tile's rows * activations a, steps [kFirst, kFirst + kSteps), for codes that are bytes: each
-/// made ready when it is needed, since those of a group find no room in the registers together.
+/// acc + weights of codes up to 255 * activations a
+inline I add_byte_products(I acc, B codes, B a) {
+  const B w = signed_weights(codes);
+  acc = add_wide<1>(acc, products_by_sign(w, magnitudes(w), a));
+  asm("" : "+" RUNNEL_REGISTER(acc));  // in order: no tree of sums
+  return acc;
+}
+#endif
+
+/// c[h] += codes of half h of a tile's rows * activations a, steps [kFirst, kFirst + kSteps), for codes that are bytes: each made
+/// ready when it is needed, since those of a group find no room in the registers together.
 template <int kFirst, int kSteps>
 RUNNEL_INLINE void dot_bytes(I (&c)[2], const uint8_t* codes, const int8_t* a) {
   unroll<kSteps>([&](auto i) RUNNEL_INLINE_LAMBDA {
     constexpr int kStep = kFirst + decltype(i)::value;
     const B x = four(a + 4 * kStep);
     unroll<2>([&](auto h) RUNNEL_INLINE_LAMBDA {
-      const B w = signed_weights(q8_codes(codes + 64 * kStep + 4 * kLanes * h));
-      c[h] = add_wide<1>(c[h], products_by_sign(w, magnitudes(w), x));
-      asm("" : "+" RUNNEL_REGISTER(c[h]));  // in order: no tree of sums
+      c[h] = add_byte_products(c[h], q8_codes(codes + 64 * kStep + 4 * kLanes * h), x);
     });
   });
 }
-#endif
 
 template <int kMax, int kSteps>
 inline void dot_pair(I& c0, I& c1, const B* w, const int8_t* a0, const int8_t* a1) {
